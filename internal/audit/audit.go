@@ -1,11 +1,11 @@
-// Package audit keeps the audit log: who logged in and who was refused, and what
-// operators did. Each node appends to a chain of its own in the store. A record is
-// tied to the one before it by a hash with a key of the store, so a record that was
-// changed, removed or moved is noticed (chain.go, read.go).
+// Package audit keeps the audit log: logins, refusals, and the actions of operators. Each node
+// appends to a chain of its own in the store. A record is tied to the one before it by a hash with
+// a key of the store, so a record that was changed, removed or moved is noticed (chain.go,
+// read.go).
 //
-// What an operator did is durable before it is answered (Append). What strangers and
-// users do is written within a second (Note), and what is refused is summed up
-// (Summed): a flood costs a few records a minute, and no write for each.
+// An action of an operator is durable before its answer (Append). Actions of users and strangers
+// are written within a second (Note), and refusals are summed up (Summed): a flood costs a few
+// records a minute, and no write for each.
 package audit
 
 import (
@@ -38,7 +38,7 @@ type Options struct {
 // Record is one thing that happened.
 type Record struct {
 	Event    string  // the method that was called, or another name
-	Code     im.Code // why it was refused; empty: it was done
+	Code     im.Code // of the refusal; empty: it was done
 	Key      string  // id of the admin key of the caller
 	KeyName  string
 	Operator string // name, instead of Key: of the caller, with a session
@@ -158,8 +158,8 @@ func (l *Log) Append(ctx context.Context, r *Record) error {
 	}
 }
 
-// Note has a record written within a second. It does not block. What does not fit the
-// queue is counted, and the count is a record of its own.
+// Note has a record written within a second. It does not block. Records that do not fit the queue
+// are counted, and the count is a record of its own.
 func (l *Log) Note(r *Record) {
 	if l == nil {
 		return
@@ -167,9 +167,9 @@ func (l *Log) Note(r *Record) {
 	l.enqueue(&item{rec: l.encode(r)})
 }
 
-// Summed notes what may happen often, like a refusal. The first record of a caller is
-// noted at once, as by Note. Those of the same event and code that follow within a
-// minute are one record: the last of them, with their count. It does not block.
+// Summed notes a frequent event, like a refusal. The first record of a caller is noted at once, as
+// by Note. Those of the same event and code that follow within a minute are one record: the last of
+// them, with their count. It does not block.
 func (l *Log) Summed(r *Record) {
 	if l == nil {
 		return
@@ -248,7 +248,7 @@ func (l *Log) closeWindowLocked(now time.Time, force bool) {
 	clear(l.sums)
 }
 
-// Run writes the log until ctx ends, and then what is left.
+// Run writes the log until ctx ends, and then the rest.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(lazy)
 	defer tick.Stop()
@@ -300,8 +300,8 @@ func (l *Log) tidy(ctx context.Context) {
 	}
 }
 
-// sayHead logs where the chain ends: whoever keeps the log elsewhere can show later
-// that the end was cut off.
+// sayHead logs the head of the chain: with a copy of this log, a cut of the chain's end can be
+// proved later.
 func (l *Log) sayHead() {
 	if h := l.head; h != nil && h.rec.Number != l.said {
 		l.said = h.rec.Number
@@ -309,7 +309,7 @@ func (l *Log) sayHead() {
 	}
 }
 
-// answer tells whoever waits for a record what became of it.
+// answer passes the outcome of a record to its waiting caller.
 func (l *Log) answer(items []*item, err error) {
 	for _, it := range items {
 		if it.done != nil {

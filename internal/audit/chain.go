@@ -94,8 +94,8 @@ func (l *Log) put(node im.Node, h *storepb.AuditHead, was []byte) (store.RecordP
 // name.
 const maxTries = 10
 
-// writeAll writes what waits, in batches. What nobody waits for stays in the queue if
-// the store does not take it.
+// writeAll writes the queue, in batches. If the store does not take a record without a waiting
+// caller, it stays in the queue.
 func (l *Log) writeAll(ctx context.Context) {
 	for {
 		l.mu.Lock()

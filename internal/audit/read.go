@@ -102,7 +102,7 @@ type Head struct {
 	Hash   string // in hex
 }
 
-// Fault is a place at which the log is not as it was written.
+// Fault is a changed place of the log.
 type Fault struct {
 	Node   im.Node
 	Number uint64 // of the record; 0: it is about the chain
@@ -110,7 +110,7 @@ type Fault struct {
 	Text   string // for people
 }
 
-// What may be wrong with a record or a chain.
+// Kinds of faults of a record or a chain.
 const (
 	Changed = "changed" // its hash does not fit what it says, or a node found it so
 	Missing = "missing" // it was there
@@ -146,11 +146,11 @@ type chainReader struct {
 // Verify reads the whole log. known are heads that it must still have: what was
 // logged or printed earlier. Records that are written meanwhile do no harm.
 //
-// It reads the log in parts. turn calls read, which reads the next part, when this may be
-// done, or returns an error; nil: it may be done at once.
+// It reads the log in parts, and passes each read to turn, which runs it when the machine has room,
+// or returns an error. A nil turn runs each at once.
 //
-// What cannot be known without such a head: that the end of a chain was put back to
-// an earlier state together with its head, or that a chain is gone with its head.
+// Without known heads it cannot notice that the end of a chain was put back to an earlier state
+// together with its head, or that a chain is gone with its head.
 func (l *Log) Verify(ctx context.Context, known []Head, turn func(read func() error) error) (*Verification, error) {
 	if l == nil {
 		return &Verification{}, nil

@@ -1,8 +1,7 @@
-// Package bus is the contract of the transport between nodes. It carries no
-// truth. What it loses is noticed, by the numbers of the streams that bus/stream
-// makes of it or because an answer is missing, and repaired from the store.
-// Clusters run on bus/natsbus. bus/localbus is a bus inside one process, of tests
-// and of a cluster of one node. bustest decides whether an implementation is one.
+// Package bus is the contract of the transport between nodes, which may lose messages. Receivers
+// notice a loss by the numbers of the streams of bus/stream, callers by a missing answer, and the
+// store has the truth. Clusters run on bus/natsbus. bus/localbus is a bus inside one process, of
+// tests and of a cluster of one node. bustest decides whether an implementation is one.
 package bus
 
 import (

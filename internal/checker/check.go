@@ -27,7 +27,7 @@ type Log struct {
 	io.Reader
 }
 
-// Sums are what was looked at.
+// Sums count the judged operations.
 type Sums struct {
 	Ops           uint64 `json:"ops"`
 	Conversations uint64 `json:"conversations"`
@@ -106,7 +106,7 @@ func (c *conversation) count1(s *Sums) {
 	}
 }
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
 	Sums
 	Findings  Findings  `json:"findings"`
@@ -347,7 +347,7 @@ func (r *Report) tried(c Class) (n uint64, of string) {
 	return r.Acked, "acked messages"
 }
 
-// Verdict says what was found of a class, or what it proves that nothing was.
+// Verdict returns a sentence about the findings of a class, or about the significance of none.
 func (r *Report) Verdict(c Class) string {
 	n, of := r.tried(c)
 	switch {

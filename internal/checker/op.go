@@ -1,7 +1,6 @@
-// Package checker judges what clients of a server saw. Clients write op logs: what
-// they sent, what they were answered, and what they were shown. Check holds the logs
-// against each other and against the history that the server has in the end, and
-// names each broken promise with a witness. The same judgement is used by
+// Package checker judges a server by the op logs of its clients: their sends, the answers, and the
+// entries that they were shown. Check compares the logs with each other and with the server's
+// history at the end, and names each broken promise with a witness. The same judgement is used by
 // `petrel check`, by the load generator and by the tests.
 //
 // docs/reference/checker.md describes the format of the logs and what follows from

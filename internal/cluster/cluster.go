@@ -1,11 +1,10 @@
 // Package cluster knows the nodes, and which of them owns which feed.
 //
-// Three things are kept apart. Which node should own a feed follows from the
-// nodes that are alive (share.go). Which node does own it is what the store's
-// fence says: the holder and the epoch of the last takeover. Where a feed is
-// looked for is what the nodes tell each other (route.go), and may be wrong
-// for a moment. Nothing here decides whether a commit is taken: a takeover too
-// early, or by two at once, costs time only.
+// Three questions have separate answers. Which node should own a feed? A hash over the live nodes
+// says so (assignment.go). Which node owns it? The store's fence says so: the holder and the epoch
+// of the last takeover. Where do other nodes look for the owner? Where the nodes have announced it
+// (route.go), which may be wrong for a moment. Only the fence decides about commits: a takeover too
+// early, or by two nodes at once, costs only time.
 //
 // Every node writes a heartbeat row into the store once a second, and reads
 // those of the others twice a second; the same record goes over the bus to its
@@ -14,7 +13,7 @@
 //
 // A hand-over: the owner seals a feed, flushes what is numbered, and
 // tells the next one, which takes it over in the store. A node that the others do
-// not hear gives its feeds up by its row (apart.go).
+// not hear gives its feeds up by its row (netsplit.go).
 package cluster
 
 import (
@@ -35,10 +34,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Roles are what a node does.
+// Roles are the tasks of a node.
 type Roles uint32
 
-// The roles. Their numbers are part of the format.
+// The roles, as bits of a node's stored record: never renumber them.
 const (
 	Gateway Roles = 1 << iota // takes connections of clients
 	Conv                      // owns feeds
@@ -80,7 +79,7 @@ next:
 // that returns under its id has its part of the feeds again.
 func NewID() im.Node { return im.Node("node-" + strings.ToLower(rand.Text()[:10])) }
 
-// Errors of Join and Run that end a node. Their text says what to do.
+// Errors of Join and Run that end a node. Their text has the remedy.
 var (
 	ErrTwin        = errors.New("node id is in use")
 	ErrUnreachable = errors.New("the other nodes cannot be reached")
@@ -89,8 +88,8 @@ var (
 // ErrNobody is returned by Drain when no other node would take the feeds.
 var ErrNobody = errors.New("no other node takes feeds")
 
-// Options are what a node says of itself. The zero value is a node with all
-// roles that clients reach at no address.
+// Options describe this node. The zero value is a node with all roles and without an address for
+// clients.
 type Options struct {
 	Log         *slog.Logger
 	Now         func() time.Time // the wall clock, compared with those of others only; nil: time.Now
@@ -99,36 +98,34 @@ type Options struct {
 	Addresses   []string         // where clients reach it, for Gateways
 	Release     string           // version of the program
 
-	// Alone says that no other process can have the store open. Then there are
-	// no heartbeats and no timers, and what is owned is owned for ever.
+	// Alone says that no other process can have the store open. Then there are no heartbeats and no
+	// timers, and feeds are owned for ever.
 	Alone bool
 	// Patient nodes wait in Join for peers that have heartbeats and are not on
 	// the bus, and for databases that are behind, instead of giving up after 5 s.
 	Patient bool
 
-	// Databases compares what the nodes know of them; nil: there is nothing to
-	// compare.
+	// Databases compares the nodes' knowledge of the databases; nil: there is none.
 	Databases *Databases
 }
 
-// Databases is what a node knows of the databases that the nodes share. Its
-// functions may be called from any goroutine.
+// Databases is a node's knowledge of the databases that the nodes share. Its functions may be
+// called from any goroutine.
 type Databases struct {
-	Seen   func() *storepb.Seen                  // how far they have come
-	Hear   func(from string, seen *storepb.Seen) // takes what a peer knows
-	Behind func() error                          // why they must not be used; nil: nobody knows more than they have
+	Seen   func() *storepb.Seen                  // their newest positions
+	Hear   func(from string, seen *storepb.Seen) // takes the knowledge of a peer
+	Behind func() error                          // the reason not to use them; nil: no node knows of later commits
 }
 
-// Owners are what a node does for the feeds that it owns. Calls for one feed
-// never overlap, and their contexts end after 5 s.
+// Owners opens and closes the feeds that a node owns. Calls for one feed never overlap, and their
+// contexts end after 5 s.
 type Owners struct {
-	// Open takes a feed over in the store, in the name of Incarnation, and
-	// makes it served. It returns the epoch. One that fails is called again.
+	// Open takes a feed over in the store, for Incarnation, and serves it. It returns the epoch.
+	// After an error it is called again.
 	Open func(ctx context.Context, f store.Feed) (im.Epoch, error)
-	// Close refuses what comes for a feed from now on, and returns when
-	// nothing of it is under way, or when ctx ends: then the next takeover
-	// decides what became of it. A feed that another node has taken over ends
-	// the same way.
+	// Close refuses new requests for a feed, and returns when nothing of it is under way, or when
+	// ctx ends: then the next takeover settles the rest. A feed that another node has taken over
+	// ends the same way.
 	Close func(ctx context.Context, f store.Feed)
 }
 
@@ -146,7 +143,7 @@ type Cluster struct {
 	routes      []atomic.Pointer[route] // by feed
 
 	opening chan struct{} // capacity maxOpening; holds one for each takeover that runs
-	tell    chan struct{} // capacity 1; a token: what peers are told has changed
+	tell    chan struct{} // capacity 1; a token: the record for peers has changed
 	seek    chan struct{} // capacity 1; a token: there are feeds to look after
 	note    chan struct{} // capacity 1; a token: the own row is to be written now, since the bus carries it to nobody
 	reads   reads
@@ -166,9 +163,9 @@ type Cluster struct {
 	changed  chan struct{}    // closed, and made anew, when the phase of a feed changes
 	peers    map[uint64]*peer // by incarnation
 	flaps    map[im.Node]flap
-	outside  map[im.Node]time.Time // since when nodes are not of the majority
-	apart    map[im.Node]bool      // those of them who have been so for a while
-	judged   time.Time             // when who is apart was last found out
+	outside  map[im.Node]time.Time // since when nodes are outside of the majority
+	apart    map[im.Node]bool      // nodes that have been outside for a while
+	judged   time.Time             // time of the last noteApartLocked
 	took     []time.Duration       // of the last keptReads reads of the rows
 	late     late
 	slow     bool      // the store answers this node late, and the others soon
@@ -177,7 +174,7 @@ type Cluster struct {
 	ownRow   []byte    // as it was read last
 	ownSeen  time.Time // when it was seen to move
 	shares   map[store.Feed]im.Node
-	sharers  []im.Node                  // of whom shares was made, sorted
+	sharers  []im.Node                  // the nodes of shares, sorted
 	deaf     struct{ read, write bool } // the last read of the rows failed; the last write of the own row did
 }
 
@@ -199,12 +196,12 @@ const (
 const (
 	lookEvery  = 500 * time.Millisecond // reads of the rows, beacons
 	beatEvery  = time.Second            // writes of the own row
-	settleTime = time.Second            // how long a node is there before it takes feeds
+	settleTime = time.Second            // wait of a new node before it takes feeds
 	storeWait  = 2 * time.Second        // for a call of the store
 	gather     = 10 * time.Millisecond  // changes that are told together
 	maxOpening = 32                     // takeovers at a time
-	// maxMoving is how many feeds have no owner because this node gives them away. Sends to
-	// them wait. When the database is slow, all that move at the same time are slow together.
+	// maxMoving is how many feeds this node gives away at a time. They have no owner meanwhile, and
+	// their sends wait. With a slow database, all that move at the same time are slow.
 	maxMoving = 8
 )
 

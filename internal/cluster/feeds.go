@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// phase is where a feed stands on this node.
+// phase is the state of a feed on this node.
 type phase uint8
 
 const (
@@ -24,26 +24,27 @@ const (
 	closing // Owners.Close runs, or is about to
 )
 
-// feed is a feed as this node has it.
+// feed is the state of a feed on this node.
 type feed struct {
 	id       store.Feed
 	phase    phase
 	epoch    im.Epoch         // of phases open and closing
 	lostIn   im.Epoch         // of phase opening: the highest epoch that was lost meanwhile
-	released im.Epoch         // up to here this process serves no epoch; of phase none
-	looked   bool             // the store said that it is not free, and there is no news since
+	released im.Epoch         // this process serves no epoch up to this one; of phase none
+	looked   bool             // the store has said that it is not free, and nothing has changed since
 	again    time.Time        // not opened before
-	keep     time.Time        // not given away before: who gave it may know what has not come here yet
+	keep     time.Time        // not given away before: its former owner may know newer facts than this node
 	asked    []func(im.Epoch) // to be answered when it is open
 }
 
 const (
-	// everything is released: whatever the store says that this process holds.
+	// everything is the value of released for all epochs, whichever the store has for this process.
 	everything = ^im.Epoch(0)
 
 	reopenWait = 500 * time.Millisecond // between two times that one feed is opened here
 	callWait   = 5 * time.Second        // for a call of Owners
-	// for the closing of a feed by a slow node: its next owner is quicker, and refuses what comes late
+	// for the closing of a feed by a slow node: its next owner is quicker, and the fence refuses
+	// late commits
 	slowClose   = time.Second
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
@@ -53,13 +54,12 @@ const (
 // or 0.
 var releases = bus.Request[*storepb.FeedEpoch, *storepb.FeedEpoch]{Subject: release, Timeout: handOverTry}
 
-// decideLocked begins whatever follows from what is known: it opens, closes,
-// hands over, or asks for a look at the store. It is called after every
-// change, and at least twice a second.
+// decideLocked starts the work that follows from the present state: it opens, closes, hands over,
+// or asks for a look at the store. It is called after every change, and at least twice a second.
 func (c *Cluster) decideLocked() { c.decideOnLocked(c.feeds...) }
 
-// decideOnLocked does so for some feeds, when nothing is new about the others: each of
-// hundreds that a node opens does not look at all of them.
+// decideOnLocked is decideLocked for some feeds, when the others have not changed: a node that
+// opens hundreds of feeds need not check all of them each time.
 func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 	if c.work == nil {
 		return
@@ -99,9 +99,8 @@ func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 	}
 }
 
-// shouldLocked tells who should own each feed: nobody's part moves while the
-// nodes that take feeds stay the same. If all of them are draining, they keep
-// what they have.
+// shouldLocked returns the node that should own each feed. It stays the same while the nodes that
+// take feeds stay the same. If all of them are draining, they keep their feeds.
 func (c *Cluster) shouldLocked(now time.Time) map[store.Feed]im.Node {
 	takers := c.takersLocked(now, false)
 	if len(takers) == 0 {
@@ -113,7 +112,7 @@ func (c *Cluster) shouldLocked(now time.Time) map[store.Feed]im.Node {
 	return c.shares
 }
 
-// takersLocked are the nodes that take feeds and are not draining, or are.
+// takersLocked returns the nodes that take feeds, either those that are draining or the others.
 func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	var takers []im.Node
 	if c.takingLocked(now) && c.draining == draining {
@@ -128,15 +127,15 @@ func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	return slices.Compact(takers)
 }
 
-// wantsLocked tells whether a feed that is not here should be, and nobody is
-// known who has it. An owner that is alive hands it over by itself.
+// wantsLocked tells whether this node should own a feed that it does not have, and that has no
+// known owner. A live owner hands it over by itself.
 func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.Time) bool {
 	if should[f.id] != c.self || now.Before(f.again) {
 		return false
 	}
 	highest := c.routes[f.id].Load().epoch
 	for _, p := range c.peers {
-		// What is claimed in an epoch below one that is known is over.
+		// A claim in an epoch below the known one is outdated.
 		if e, ok := p.held[f.id]; ok && p.alive() && (e == 0 || e >= highest) {
 			return false
 		}
@@ -144,8 +143,8 @@ func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.T
 	return true
 }
 
-// presentLocked tells whether a node is on the bus and alive, so that it can be
-// handed a feed.
+// presentLocked tells whether a node is on the bus and alive, so that a hand-over to it is
+// possible.
 func (c *Cluster) presentLocked(n im.Node, now time.Time) bool {
 	for _, p := range c.peers {
 		if p.node == n && p.alive() && p.present(now) {
@@ -217,8 +216,8 @@ func (c *Cluster) open(w *work, f *feed) {
 
 var errLostAtOnce = errors.New("its owner was lost before it was known that it is open")
 
-// callTime bounds calls of Owners: a connection that hangs must not keep a feed
-// for ever. Alone, there is nobody else who could have it.
+// callTime bounds calls of Owners: a connection that hangs must not keep a feed for ever. A node
+// that is alone waits: no other could take the feed.
 func (c *Cluster) callTime(ctx context.Context, atMost time.Duration) (context.Context, context.CancelFunc) {
 	if c.o.Alone {
 		return context.WithCancel(ctx)
@@ -262,14 +261,13 @@ func (c *Cluster) close(w *work, f *feed, handOver bool, wait time.Duration) {
 	c.handOver(w, f.id, e)
 	c.mu.Lock()
 	c.moving--
-	c.phaseLocked(f, f.phase) // whoever drains counts those on the way as well
+	c.phaseLocked(f, f.phase) // a drain counts moving feeds, too
 	c.decideLocked()
 	c.mu.Unlock()
 }
 
-// handOver tells the next owner of a feed that it is free, until somebody has
-// it. If all of that is lost, the next owner finds out by the record of this
-// node.
+// handOver tells the next owner of a feed that it is free, until a node has it. If all messages are
+// lost, the next owner sees it in the record of this node.
 func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 	for range handOvers {
 		c.mu.Lock()
@@ -282,13 +280,13 @@ func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 		try, cancel := context.WithTimeout(w.ctx, handOverTry)
 		w.wg.Go(func() {
 			defer cancel()
-			_, _, _ = c.Wait(try, id, e) // somebody has it, or the try is over
+			_, _, _ = c.Wait(try, id, e) // a node has it, or the try is over
 		})
 		answer, err := releases.Ask(try, c.bus, to, &storepb.FeedEpoch{Feed: uint32(id), Epoch: uint64(e)})
 		if now := im.Epoch(answer.GetEpoch()); err == nil && now > e {
 			c.Learn(id, to, now)
 		}
-		<-try.Done() // the next try comes at its time, whatever this one said
+		<-try.Done() // the next try comes at its time, whatever the answer
 	}
 }
 
@@ -320,10 +318,10 @@ func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(
 	}
 }
 
-// Lost is told by an owner whose commit was refused as stale, or has an unknown
-// outcome: it has thrown away what it knew of the feed in epoch e, and calls
-// nothing for it any more. If the feed should be here, it is opened again. An owner
-// commits as soon as it is there, so Lost may come before Owners.Open has returned.
+// Lost is called by an owner whose commit was refused as stale, or has an unknown outcome: it has
+// dropped its state of the feed in epoch e, and makes no more calls for it. If the feed should be
+// here, it is opened again. An owner commits as soon as it is there, so Lost may come before
+// Owners.Open has returned.
 func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -332,7 +330,7 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	case o == nil:
 		return
 	case o.phase == opening:
-		o.lostIn = max(o.lostIn, e) // the owner before may have been late to say so
+		o.lostIn = max(o.lostIn, e) // the former owner may have reported it late
 		return
 	case o.phase != open || o.epoch != e:
 		return
@@ -344,10 +342,9 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	c.decideLocked()
 }
 
-// Drain gives all feeds of this node to the others, and makes it take none and
-// be the last of the gateways that clients are sent to, until Resume. It
-// returns when none is left. Errors: ErrNobody, and ctx's with the feeds that
-// are left; the node goes on as before then.
+// Drain gives all feeds of this node to the others, until Resume: it takes none, and clients are
+// sent to it last. It returns when none is left. Errors: ErrNobody, and that of ctx with the
+// remaining feeds; then the node goes on as before.
 func (c *Cluster) Drain(ctx context.Context) error {
 	c.mu.Lock()
 	c.draining = true

@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// recordLocked is what this node says of itself now.
+// recordLocked returns the present record of this node.
 func (c *Cluster) recordLocked() *storepb.Node {
 	c.version++
 	now := time.Now()
@@ -43,9 +43,9 @@ func (c *Cluster) recordLocked() *storepb.Node {
 	return rec
 }
 
-// record encodes what this node says of itself. Only peers are told how far the
-// feeds have come. In the row it would be useless: the same store has the feeds themselves,
-// and if a failover has lost some of their commits, it has lost such a row as well.
+// record encodes the record of this node. Only the one for peers has the positions of feeds. In the
+// row they would be useless: the same store has the feeds, and a failover that loses their commits
+// loses the row as well.
 func (c *Cluster) record(toPeers bool) []byte {
 	c.mu.Lock()
 	rec := c.recordLocked()
@@ -60,15 +60,15 @@ func (c *Cluster) record(toPeers bool) []byte {
 	return b
 }
 
-// beacons tells the peers on the bus what changed, and that this node is
-// there, until ctx ends.
+// beacons sends the record of this node to the peers on the bus, after changes and on a timer,
+// until ctx ends.
 func (c *Cluster) beacons(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		b := c.record(true)
 		for _, n := range c.bus.Peers() {
-			_ = c.bus.Send(n, beacon, b) // lost ones are made up for by the next
+			_ = c.bus.Send(n, beacon, b) // the next one replaces a lost one
 		}
 		select {
 		case <-tick.C:
@@ -84,8 +84,7 @@ func (c *Cluster) beacons(ctx context.Context) {
 	}
 }
 
-// beats writes the own row until ctx ends. Another process in its place ends
-// the run.
+// beats writes the own row until ctx ends. A row of another process ends the run.
 func (c *Cluster) beats(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -104,7 +103,7 @@ func (c *Cluster) beats(ctx context.Context) {
 		c.mu.Lock()
 		w := c.work
 		if !c.taking && c.o.Roles&Conv != 0 {
-			c.taking = true // it is settled
+			c.taking = true // the settle time is over
 			wake.Set(c.tell)
 		}
 		c.decideLocked()
@@ -120,8 +119,8 @@ func (c *Cluster) beats(ctx context.Context) {
 	}
 }
 
-// beat writes the own row once, if nobody else did. A row whose writing had an
-// unknown outcome is found and taken for what it is.
+// beat writes the own row once, unless another process did. It recognises its own row after a write
+// of unknown outcome.
 func (c *Cluster) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
@@ -148,7 +147,7 @@ func (c *Cluster) beat(ctx context.Context) error {
 	}
 }
 
-// twin is the error of a node that finds another process under its id.
+// twin returns the error of a node that finds another process under its id.
 func (c *Cluster) twin(rec *storepb.Node) error {
 	return fmt.Errorf(
 		"%w: %q is used by process %x, started %s, at %v: stop that process, or give this node another id",
@@ -172,8 +171,8 @@ func (c *Cluster) noteStore(which *bool, err error) {
 	}
 }
 
-// looks reads the rows of the others, twice a second and whenever there are
-// feeds to be had, until ctx ends.
+// looks reads the rows of the others, twice a second and whenever there may be free feeds, until
+// ctx ends.
 func (c *Cluster) looks(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -189,8 +188,8 @@ func (c *Cluster) looks(ctx context.Context) {
 	}
 }
 
-// look asks the store for the holders of the feeds that should be here and that
-// nobody is known to have, and opens those that are free.
+// look asks the store for the holders of the feeds that this node should own and that have no known
+// owner, and opens the free ones.
 //
 // The rows are read after the holders: a node writes its row before it takes
 // anything over, so a holder without a row is gone.
@@ -229,9 +228,9 @@ func (c *Cluster) look(ctx context.Context) {
 	should := c.shouldLocked(now)
 	for i, id := range wanted {
 		f := c.own[id]
-		f.looked = true // and not again before there is news, or the next tick
+		f.looked = true // not again before a change, or the next tick
 		if h, ok := holders[id]; ok && h.Epoch < heard[i].epoch && heard[i] == c.routes[id].Load() {
-			c.routeLocked(id, &route{epoch: h.Epoch}) // what was heard before is of a past that the store has lost
+			c.routeLocked(id, &route{epoch: h.Epoch}) // earlier announcements are of a past that the store has lost
 		}
 		if h, ok := holders[id]; ok && rowsErr == nil && f.phase == none && c.freeLocked(id, h) &&
 			c.wantsLocked(f, should, time.Now()) {
@@ -241,8 +240,7 @@ func (c *Cluster) look(ctx context.Context) {
 	c.decideLocked()
 }
 
-// forget removes the rows of nodes that have been gone for long, if nothing
-// has happened to them.
+// forget removes the rows of nodes that have been gone for long, unless the rows have changed.
 func (c *Cluster) forget(ctx context.Context) {
 	var old []store.RecordPut
 	c.mu.Lock()
@@ -262,8 +260,7 @@ func (c *Cluster) forget(ctx context.Context) {
 	}
 }
 
-// wantedLocked are the feeds that should be here and that nobody is known to
-// have.
+// wantedLocked returns the feeds that this node should own and that have no known owner.
 func (c *Cluster) wantedLocked() []store.Feed {
 	if c.work == nil {
 		return nil
@@ -279,9 +276,8 @@ func (c *Cluster) wantedLocked() []store.Feed {
 	return wanted
 }
 
-// freeLocked tells whether a feed that stands so in the store may be taken over
-// without disturbing anybody. A holder that is alive and says nothing of the
-// epoch is just opening it.
+// freeLocked tells whether a feed with this holder in the store may be taken over. A live holder
+// that does not announce the epoch is just opening the feed.
 func (c *Cluster) freeLocked(f store.Feed, h store.Holder) bool {
 	if !h.State.Takes() {
 		return false

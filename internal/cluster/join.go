@@ -16,7 +16,7 @@ import (
 
 const (
 	joinWait = 5 * time.Second // how long Join looks for the others on the bus
-	// how long it asks a database that does not answer: that of a busy machine answers late
+	// for a database that does not answer: on a busy machine it answers late
 	slowStore = 30 * time.Second
 )
 
@@ -25,10 +25,9 @@ const (
 // with this id is alive, ErrUnreachable when there are nodes alive and none of
 // them is on the bus. Others are the store's, and ctx's.
 //
-// It takes no time when the id is new and a peer is there, or nobody. Rows of
-// processes that died cost 2 s: so long they might be alive. The peers on the bus
-// are asked first what they know of the databases, which may be others: in the
-// primary from before a failover all of them look dead.
+// It takes no time when the id is new and a peer is there, or nobody. Rows of dead processes cost 2
+// s, because they might be alive. First it asks the peers on the bus for their knowledge of the
+// databases, which may be others: in a former primary all nodes look dead.
 func (c *Cluster) Join(ctx context.Context) error {
 	if c.o.Alone {
 		return nil
@@ -92,11 +91,11 @@ func (c *Cluster) nextLook(ctx context.Context, tick *time.Ticker) error {
 	}
 }
 
-// askTime is how long a peer may take to say what it knows of the databases.
+// askTime bounds a peer's answer about the databases.
 const askTime = time.Second
 
-// askSeen asks the peers on the bus that have not told what they know of the
-// databases, and tells whether one of them said nothing.
+// askSeen asks the peers on the bus that have not answered yet for their knowledge of the
+// databases, and tells whether one of them stayed silent.
 func (c *Cluster) askSeen(ctx context.Context, told map[im.Node]bool) (silent bool) {
 	if c.o.Databases == nil {
 		return false
@@ -126,7 +125,7 @@ func (c *Cluster) askSeen(ctx context.Context, told map[im.Node]bool) (silent bo
 	return silent
 }
 
-// seen is what this node answers to that.
+// seen returns this node's answer to askSeen.
 func (c *Cluster) seen() []byte {
 	if c.o.Databases == nil {
 		return nil
@@ -136,14 +135,14 @@ func (c *Cluster) seen() []byte {
 	return b
 }
 
-// hear takes what a peer knows of the databases.
+// hear takes a peer's knowledge of the databases.
 func (c *Cluster) hear(n im.Node, s *storepb.Seen) {
 	if c.o.Databases != nil && s != nil {
 		c.o.Databases.Hear(string(n), s)
 	}
 }
 
-// behind is why the databases must not be used.
+// behind returns the reason why the databases must not be used.
 func (c *Cluster) behind() error {
 	if c.o.Databases == nil {
 		return nil
@@ -151,8 +150,8 @@ func (c *Cluster) behind() error {
 	return c.o.Databases.Behind()
 }
 
-// aroundLocked tells who else is alive by their rows: a process with this
-// node's id, and others, and whether any of those is on the bus.
+// aroundLocked returns the processes that are alive by their rows: one with this node's id, others,
+// and whether any of those is on the bus.
 func (c *Cluster) aroundLocked() (twin *peer, others []string, reachable bool) {
 	peers := c.bus.Peers()
 	for _, p := range c.peers {
@@ -179,7 +178,7 @@ func (c *Cluster) enter(ctx context.Context, was []byte, alone bool) error {
 	if !alone {
 		return nil
 	}
-	// Another one that entered at the same time sees this row, or is seen.
+	// Of two nodes that enter at the same time, at least one sees the other's row.
 	rows, err := c.rows(ctx)
 	if err != nil {
 		return fmt.Errorf("join as %s: %w", c.self, err)
@@ -192,8 +191,8 @@ func (c *Cluster) enter(ctx context.Context, was []byte, alone bool) error {
 	return nil
 }
 
-// Leave takes this node's row out of the store, after Run: the others need not
-// find out that it is gone.
+// Leave deletes this node's row from the store, after Run, so that the others need not wait for its
+// expiry.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if c.o.Alone || c.row == nil {
 		return nil

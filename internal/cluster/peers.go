@@ -14,34 +14,34 @@ import (
 const (
 	expiry      = 5 * time.Second         // a row that long unchanged: the node is gone
 	expirySoon  = 2 * time.Second         // the same, if the bus does not have it either
-	missedSoon  = 2                       // own beats that were written meanwhile, for expirySoon
-	presentFor  = 1500 * time.Millisecond // after a beacon the bus has the node
+	missedSoon  = 2                       // own beats written in that time, for expirySoon
+	presentFor  = 1500 * time.Millisecond // time after a beacon in which the node counts as on the bus
 	steadyGap   = 1500 * time.Millisecond // longest time between two reads of the rows that counts
 	steadyOwn   = 2 * time.Second         // longest time in which the own row has not moved, for reads to count
-	unheardFor  = 10 * time.Second        // alive by its row and not on the bus: worth a warning
+	unheardFor  = 10 * time.Second        // time alive by its row and not on the bus, before a warning
 	skewLimit   = time.Minute
 	forgetAfter = time.Hour // rows of nodes that are gone are removed
 	maxFlapWait = 30 * time.Second
 	flapMemory  = time.Minute
 )
 
-// peer is another process, or was.
+// peer is another process, alive or gone.
 type peer struct {
 	node     im.Node
-	rec      *storepb.Node // the newest that was heard, by the bus or by its row
-	said     time.Time     // when that was
+	rec      *storepb.Node // the newest one, from the bus or its row
+	said     time.Time     // its time
 	held     map[store.Feed]im.Epoch
 	released map[store.Feed]im.Epoch
 
 	row     []byte        // its heartbeat row; nil: it has none
 	beat    uint64        // version of its row
 	missed  int           // how often the own row has moved since it did
-	silent  time.Duration // how long the row has not changed, as far as that could be told
+	silent  time.Duration // how long the row has not changed, as far as it counts
 	moved   bool          // the row was seen to change
 	expired bool          // gone, by its row; ends when the row changes
 	heard   time.Time     // its last beacon
 	from    time.Time     // it is not given feeds before
-	met     time.Time     // it was first known, or last heard of on the bus; for the warning
+	met     time.Time     // when it was first known, or last on the bus; for the warning
 	skew    time.Duration // its clock ahead of ours, when its row moved last
 	warned  struct{ skew, unheard bool }
 }
@@ -49,7 +49,7 @@ type peer struct {
 // alive tells whether p is a node of the cluster.
 func (p *peer) alive() bool { return p.row != nil && !p.expired }
 
-// present tells whether the bus has p.
+// present tells whether p is on the bus.
 func (p *peer) present(now time.Time) bool { return !p.heard.IsZero() && now.Sub(p.heard) < presentFor }
 
 // flap counts how often a node was lost lately.
@@ -58,8 +58,8 @@ type flap struct {
 	last  time.Time
 }
 
-// wait is how long a node that was lost so often is not given feeds: it doubles
-// with every loss, so that one that comes and goes does not carry them along.
+// wait returns how long a node that was lost so often gets no feeds: it doubles with every loss, so
+// that feeds do not move with a node that comes and goes.
 func (f flap) wait(now time.Time) time.Duration {
 	if f.count == 0 || now.Sub(f.last) > flapMemory {
 		return 0
@@ -67,7 +67,7 @@ func (f flap) wait(now time.Time) time.Duration {
 	return min(settleTime<<min(f.count-1, 10), maxFlapWait)
 }
 
-// lostLocked notes that a node went without having said so.
+// lostLocked notes that a node went without notice.
 func (c *Cluster) lostLocked(n im.Node, now time.Time) {
 	f := c.flaps[n]
 	if now.Sub(f.last) > flapMemory {
@@ -92,7 +92,7 @@ func (c *Cluster) peerLocked(n im.Node, incarnation uint64, now time.Time) *peer
 	return p
 }
 
-// handleBeacon takes what a peer says of itself.
+// handleBeacon takes the record in a peer's beacon.
 func (c *Cluster) handleBeacon(from im.Node, payload []byte, _ func([]byte)) {
 	rec := &storepb.Node{}
 	if err := rec.UnmarshalVT(payload); err != nil || rec.Incarnation == 0 {
@@ -139,7 +139,7 @@ func epochs(list []*storepb.FeedEpoch) map[store.Feed]im.Epoch {
 	return out
 }
 
-// claimsLocked believes p what it holds, unless it is gone.
+// claimsLocked notes the feeds that p claims, unless p is gone.
 func (c *Cluster) claimsLocked(p *peer) {
 	if p.expired {
 		return
@@ -151,7 +151,7 @@ func (c *Cluster) claimsLocked(p *peer) {
 	}
 }
 
-// goneLocked ends what p held.
+// goneLocked ends the claims of p.
 func (c *Cluster) goneLocked(p *peer) {
 	for f, e := range p.held {
 		c.unclaimLocked(f, p.node, e)
@@ -178,10 +178,9 @@ func (c *Cluster) rows(ctx context.Context) (map[im.Node][]byte, error) {
 
 // absorbLocked takes the rows as they were read at now or later.
 //
-// A row's silence counts only between two reads that follow each other closely,
-// and while the own row is seen to move: a process that was stopped, or a
-// database that was, tells nothing about others. joining says that there is no
-// own row yet.
+// A row's silence counts only between two reads that follow each other closely, and while the own
+// row is seen to move: the time in which this process or the database stood still proves nothing
+// about others. joining says that there is no own row yet.
 func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining bool) {
 	gap := now.Sub(c.lastLook)
 	c.lastLook = now
@@ -228,7 +227,7 @@ func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining b
 	c.expireLocked(seen, now)
 }
 
-// expireLocked drops who is gone: seen are the incarnations that have rows.
+// expireLocked drops the processes that are gone; seen has the incarnations with rows.
 func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 	for incarnation, p := range c.peers {
 		switch {
@@ -251,8 +250,8 @@ func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 	}
 }
 
-// checkClock warns of a clock that differs from ours. Nothing depends on it
-// but what people read; rec was written within the last two seconds.
+// checkClock warns of a clock that differs from ours. Only times that people read depend on it; rec
+// was written within the last two seconds.
 func (c *Cluster) checkClock(p *peer, rec *storepb.Node) {
 	off := time.UnixMilli(int64(rec.TimeMs)).Sub(c.o.Now()).Round(time.Second)
 	p.skew = off
@@ -262,8 +261,8 @@ func (c *Cluster) checkClock(p *peer, rec *storepb.Node) {
 	}
 }
 
-// unreachableLocked are the nodes that have been alive for a while by their rows,
-// and not on the bus.
+// unreachableLocked returns the nodes that have been alive for a while by their rows, but are not
+// on the bus.
 func (c *Cluster) unreachableLocked(now time.Time) []im.Node {
 	var list []im.Node
 	for _, p := range c.peers {

@@ -9,32 +9,30 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// route is where a feed is, as far as it is known here. It is never changed,
-// but replaced.
+// route is the owner of a feed, as far as it is known here. A route never changes; a new one
+// replaces it.
 type route struct {
 	node    im.Node
-	epoch   im.Epoch // the highest that was heard of
+	epoch   im.Epoch // the highest known one
 	ok      bool     // node serves it
 	since   time.Time
 	changed chan struct{} // closed when this is not the route any more
 }
 
-// regress is how long a feed has nobody in the highest epoch that was heard of
-// before somebody in a lower one is believed: a database that lost its newest
-// commits counts epochs again.
+// regress is how long the highest known epoch of a feed has no owner before a claim in a lower one
+// counts: a database that lost its newest commits counts epochs again.
 const regress = 5 * time.Second
 
-// Route tells which node owns a feed, as far as it is known: of those who said
-// so, the one with the highest epoch. ok is false while the feed is on its way
-// to another node, or its owner is gone. It costs no lock.
+// Route returns the owner of a feed, as far as it is known: of the nodes that claim it, the one
+// with the highest epoch. ok is false while the feed moves to another node, or its owner is gone.
+// It takes no lock.
 func (c *Cluster) Route(f store.Feed) (n im.Node, e im.Epoch, ok bool) {
 	r := c.routes[f].Load()
 	return r.node, r.epoch, r.ok
 }
 
-// Wait returns the owner of a feed as soon as one in a higher epoch than seen
-// is known. seen is the epoch that Route returned, when what it said turned out to be
-// wrong, or when it knew nobody. The error is ctx's.
+// Wait returns the owner of a feed as soon as one in a higher epoch than seen is known. seen is the
+// epoch of Route's last answer, which was wrong or without a node. The error is that of ctx.
 func (c *Cluster) Wait(ctx context.Context, f store.Feed, seen im.Epoch) (im.Node, im.Epoch, error) {
 	for {
 		r := c.routes[f].Load()
@@ -49,8 +47,8 @@ func (c *Cluster) Wait(ctx context.Context, f store.Feed, seen im.Epoch) (im.Nod
 	}
 }
 
-// Learn is told who owns a feed by somebody who had to know: an owner that
-// refused. It counts if the epoch is higher than what is known.
+// Learn notes the owner of a feed that a former owner has named in a refusal. It counts if the
+// epoch is higher than the known one.
 func (c *Cluster) Learn(f store.Feed, n im.Node, e im.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,8 +57,8 @@ func (c *Cluster) Learn(f store.Feed, n im.Node, e im.Epoch) {
 	}
 }
 
-// claimLocked notes that n owns f in epoch e, unless more is known, and tells
-// whether that is news.
+// claimLocked notes that n owns f in epoch e, unless a later owner is known, and tells whether that
+// changes the route.
 func (c *Cluster) claimLocked(f store.Feed, n im.Node, e im.Epoch) bool {
 	if int(f) >= len(c.routes) {
 		return false // of a store with more feeds

@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// NodeStatus is a node as another one, or it itself, sees it.
+// NodeStatus is the state of a node, as this one sees it.
 type NodeStatus struct {
 	Node        im.Node
 	Incarnation uint64
@@ -22,7 +22,7 @@ type NodeStatus struct {
 	Reachable   bool // on the bus
 	Taking      bool // it takes feeds
 	Draining    bool
-	Apart       bool          // it is not of those who hear each other
+	Apart       bool          // outside of the majority that hear each other
 	Slow        bool          // the store answers it late
 	Feeds       []store.Feed  // it owns, in order
 	Share       int           // how many it should own
@@ -30,19 +30,19 @@ type NodeStatus struct {
 	Skew        time.Duration // its clock ahead of ours
 }
 
-// Status is the cluster as one node sees it.
+// Status is the state of the cluster, as one node sees it.
 type Status struct {
 	Nodes       []NodeStatus // ordered by id
 	Feeds       int
-	Unowned     []store.Feed // nobody is known who serves them
+	Unowned     []store.Feed // without a known owner
 	Moving      int          // feeds that this node is giving away
-	Misplaced   int          // feeds that another node owns than should
+	Misplaced   int          // feeds that are not at the node that should own them
 	Unreachable []im.Node    // alive for 10 s by their heartbeats, and not on the bus
 	StoreGone   bool         // heartbeats cannot be read or written
 	Apart       bool         // most of the nodes hear each other, and this one does not hear all of them
 }
 
-// Status tells what this node knows.
+// Status returns the state of the cluster.
 func (c *Cluster) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +90,8 @@ func (c *Cluster) Status() Status {
 	return s
 }
 
-// Reconsider looks at once at who should own what, and forgets that nodes were
-// lost lately, for which they would have to wait.
+// Reconsider reassigns the feeds at once, and forgets recent losses of nodes, after which they
+// would have to wait.
 func (c *Cluster) Reconsider() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,16 +105,15 @@ func (c *Cluster) Reconsider() {
 	c.decideLocked()
 }
 
-// Place is where a client may connect.
+// Place is an address for clients.
 type Place struct {
 	Node      im.Node
 	Addresses []string
 	Draining  bool
 }
 
-// Gateways lists where a user should connect, best first: the same order every
-// time while the nodes stay the same, another one for each user, nodes that
-// are going last.
+// Gateways lists the addresses for a user, best first: each user has an order of their own, which
+// stays while the nodes stay the same. Draining nodes come last.
 func (c *Cluster) Gateways(a im.Account) []Place {
 	type scored struct {
 		Place

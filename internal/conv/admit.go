@@ -27,8 +27,8 @@ type admission struct {
 	inboxLag *inboxLag
 }
 
-// admit decides about one send, whose sender has a role in the conversation, and
-// returns what the entry makes of the conversation's info. A change of members is cut to what takes effect. A
+// admit decides about one send, whose sender has a role in the conversation, and returns the
+// conversation's info after the entry. It cuts a change of members to the part that takes effect. A
 // refusal is an *im.Error, settled; or overloaded, which is not. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
@@ -68,8 +68,8 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	return in, nil
 }
 
-// withWriter is i, which says that u, a user of a direct conversation, has sent a message. So
-// u lets the other user see when they are online. Spec: P-13.6.
+// withWriter returns i with the note that u, a user of a direct conversation, has sent a message.
+// So u lets the other user see when they are online. Spec: P-13.6.
 func (i *info) withWriter(u im.User) *info {
 	side := sideOf(i.record, u)
 	if side < 0 || i.record.Wrote&(1<<side) != 0 {
@@ -95,8 +95,8 @@ func leaves(s *Send) bool {
 	return ch != nil && len(ch.Left) > 0 && len(ch.Added)+len(ch.Removed)+len(ch.Roles) == 0 && !ch.Dissolved
 }
 
-// errThread says that a send belongs to a thread that the committer does not know. A
-// loader reads what there is to know of it.
+// errThread says that a send belongs to a thread that the committer does not know. A loader reads
+// the thread.
 var errThread = errors.New("the thread must be read first")
 
 // compact admits a part of a snapshot of an inbox, if nothing but the parts before it has
@@ -114,8 +114,8 @@ func (i *info) compact(head im.Seq, sn *petrelv1.InboxSnapshot) (*info, error) {
 	return &info{record: record, members: i.members}, nil
 }
 
-// checkRelated decides about what a message names. It reads nothing: the committer must
-// not wait. in is the conversation as it will be with the entry. Codes: no_target,
+// checkRelated decides about the entries and users that a message names. It reads nothing: the
+// committer must not wait. in is the conversation as it will be with the entry. Codes: no_target,
 // forbidden, and those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12, P-5.13.
 func (s *Send) checkRelated(c *conv, in *info) error {
 	rel := s.Entry.Rel
@@ -197,7 +197,7 @@ func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (
 	return &info{record: record, members: members}, nil
 }
 
-// checkChange looks at what a change says by itself. Codes: invalid.
+// checkChange checks a change without the conversation. Codes: invalid.
 func checkChange(ch *petrelv1.MemberChange) error {
 	if ch == nil {
 		return im.Errorf(im.CodeInvalid, "the change is empty")
@@ -327,8 +327,8 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 	return in, nil
 }
 
-// direct is a direct conversation of two users, who may be the same. The names are
-// copied: what stays in memory must not keep the frame, which has the message in it.
+// direct is a direct conversation of two users, who may be the same. The names are copied, so that
+// the info, which stays in memory, does not keep the whole frame there.
 func direct(a, b im.User) *info {
 	low, high := strings.Clone(string(min(a, b))), strings.Clone(string(max(a, b)))
 	return &info{
@@ -374,8 +374,8 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	return whole, nil
 }
 
-// users is a direct conversation or an inbox as it has to be, nil: it is so, or nobody
-// knows. The id is derived only where it may not be so.
+// users returns the info that a direct conversation or an inbox must have; nil if it has it
+// already, or the users are unknown. It derives the id only if users may be missing.
 func (a *admission) users(c *conv, s *Send) *info {
 	in, from := c.log.info, im.User(s.Entry.From)
 	n := len(in.members.all)

@@ -53,9 +53,9 @@ type batch struct {
 	later    []work // sends that wait for the next batch
 	cursors  []cursorWrite
 	notes    []note.Write
-	bytes    int // of all sends taken and not put back
+	bytes    int // of all sends that were taken and not put back
 	rows     int // new ones
-	answered int // sends, with what items and answers say
+	answered int // sends that have an item or an answer
 	repeats  int
 	appended time.Duration // of measure.Now, when it went to the store
 }
@@ -114,8 +114,9 @@ func (b *batch) writes() bool {
 // pos is the position that the commit reaches.
 func (b *batch) pos() im.Pos { return b.commit.From + 1 }
 
-// answer adds the outcome of s to the batch.
-func (b *batch) answer(s *Send, row []byte, r Result) {
+// addItem adds the item of s to the batch: the answer to its sender, and the row, if there is one,
+// for all other recipients.
+func (b *batch) addItem(s *Send, row []byte, r Result) {
 	r = s.outcome(r)
 	it := fanout.Item{Row: row, Sender: s.Origin}
 	if s.Origin.Waits() {

@@ -31,12 +31,12 @@ type builder struct {
 	cursors   *cursors
 	lost      func() bool // the feed is
 
-	// Of the conversation at hand.
-	special bool   // its users do not see the same rows
-	bare    []byte // the edit at hand, as those get it who may not read its target; nil: all may
+	// State of the present conversation.
+	special bool   // its two users do not see the same rows
+	bare    []byte // the present edit for members who may not read its target; nil: all may read it
 	work    *work
-	place   int // of the send at hand in work
-	// by user: the last place of a send that was tried before and is stored; nil: nobody has asked
+	place   int // of the present send in work
+	// by user: the last place of a send that was tried before and is stored; nil: not looked up yet
 	stored map[string]int
 }
 
@@ -152,7 +152,7 @@ func (bu *builder) showEach(c *conv, begin int) {
 	}
 }
 
-// see is a row of this batch as v may see it.
+// see returns a row of this batch as v may see it.
 func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
 	if stored == nil {
 		return nil
@@ -162,8 +162,8 @@ func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
 	return seen
 }
 
-// block notes who blocks whom in the conversation's record, as s says. Nothing of it is
-// an entry, and the head does not move. Spec: P-5.4.
+// block writes the block of s, or its end, into the conversation's record. It makes no entry, so
+// the head does not move. Spec: P-5.4.
 func (bu *builder) block(c *conv, s *Send) {
 	in := c.log.info
 	one, other := im.User(s.Block.User), s.Peer
@@ -174,13 +174,13 @@ func (bu *builder) block(c *conv, s *Send) {
 		bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
 		c.log.info = &info{record: rec, members: in.members}
 	}
-	bu.b.answer(s, nil, Result{})
+	bu.b.addItem(s, nil, Result{})
 }
 
 // refuse refuses one send.
 func (bu *builder) refuse(s *Send, e *im.Error) {
 	bu.node.noteRefused(s, e)
-	bu.b.answer(s, nil, Result{Err: e})
+	bu.b.addItem(s, nil, Result{Err: e})
 }
 
 // decide settles one send: that of an outsider, a repeat, a refusal, or a new row. It
@@ -210,7 +210,7 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 		if r.Err != nil {
 			bu.node.noteRefused(s, r.Err)
 		}
-		bu.b.answer(s, nil, r)
+		bu.b.addItem(s, nil, r)
 		return 0, nil
 	}
 	if err == nil && s.Tried && bu.passed(c, s) {
@@ -235,10 +235,10 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	return bu.number(c, s, next, id, slot), nil
 }
 
-// passed tells whether a later send of the same user may be stored. Then s, which is not,
-// was refused before, and nobody has heard of that: what came later may have removed the
-// reason, and if s were stored now, it would come after what was sent later. What the
-// operator sends is on no connection, and has no order. Spec: P-4.3.
+// passed tells whether a later send of the same user may be stored already. If so, s was refused
+// before, and the refusal was lost on its way. A later send may have removed the reason, but s must
+// not be stored after it. Sends of the operator come without a connection, so they have no order.
+// Spec: P-4.3.
 func (bu *builder) passed(c *conv, s *Send) bool {
 	u := s.Entry.From
 	last, known := bu.stored[u]
@@ -270,7 +270,7 @@ func (bu *builder) identify(s *Send) identity {
 	return identity{bu.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), bu.hash.first(s)}
 }
 
-// refusal is err as the sender sees it; what is not meant for them is logged.
+// refusal returns err as the sender sees it, and logs errors that are not meant for senders.
 func (bu *builder) refusal(c *conv, err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](err); ok {
 		return e
@@ -281,8 +281,8 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 	return unread(err)
 }
 
-// number gives s the next place and encodes its row. next is what s makes of
-// the conversation's info. It returns the kind of the row.
+// number gives s the next seq and encodes its row. next is the conversation's info after s. It
+// returns the kind of the row.
 func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8) uint32 {
 	l, b := &c.log, bu.b
 	if s.Source != nil {
@@ -345,7 +345,7 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	wirePart := b.add(c.key, head, &s.Entry)
 	l.tail.add(id.hash)
 	r := s.stored(&s.Entry, wirePart)
-	if head.Flags&special != 0 { // the ack says what the sender sees
+	if head.Flags&special != 0 { // the ack has the row as the sender sees it
 		bu.special = true
 		v := next.viewer(im.User(s.Entry.From))
 		r.Counted -= min(r.Counted, l.hidden.of(v.side)) // it is 0 without rel
@@ -354,7 +354,7 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	if s.Entry.GetInbox().GetSnapshot() != nil { // nobody learns anything by it
 		wirePart = nil
 	}
-	b.answer(s, wirePart, r)
+	b.addItem(s, wirePart, r)
 	if mentioned != nil {
 		b.items[len(b.items)-1].Names = mentioned.names
 	}
@@ -365,8 +365,8 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	return kind
 }
 
-// bareFor is the wire part of an edit for the members who may not read its target; nil: all
-// may, or it is none. The row is in the arena already.
+// bareFor returns the wire part of an edit for the members who may not read its target; nil if all
+// may, or e is no edit. The row is in the arena already.
 func bareFor(members *Members, e *petrelv1.Message) []byte {
 	if e.GetEdit() == nil || im.Seq(e.GetEdit().GetTarget()) >= members.newest {
 		return nil
@@ -387,8 +387,8 @@ func (bu *builder) thread(c *conv, s *Send) {
 	b.commit.Marks = append(b.commit.Marks, store.MarkPut{Conv: c.key, Kind: store.MarkThread, Seq: q, Value: mark})
 }
 
-// mention says what s, which has its seq, mentions or takes away of mentions; nil: nothing.
-// What is withheld mentions nobody. Spec: P-5.13.
+// mention returns the mentions that s, which has its seq, adds or removes; nil if there are none. A
+// withheld message mentions nobody. Spec: P-5.13.
 func (bu *builder) mention(c *conv, s *Send, next *info) *mentioning {
 	from, q := im.User(s.Entry.From), im.Seq(s.Entry.Seq)
 	if s.Entry.GetRecall() != nil {
@@ -403,9 +403,8 @@ func (bu *builder) mention(c *conv, s *Send, next *info) *mentioning {
 	return mention(c, next, from, s.Entry.Rel, q, bu.b.pos())
 }
 
-// withhold marks the row of s, which is numbered, as withheld if only its sender may read
-// it, and reports whether it did. A recall of what both have read only takes away: it is for
-// both. Spec: P-5.4.
+// withhold marks the row of s, which is numbered, as withheld if only its sender may read it, and
+// reports whether it did. A recall of a message that both may read is for both. Spec: P-5.4.
 func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
 	from := im.User(s.Entry.From)
 	blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""
@@ -423,7 +422,7 @@ func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
 	return true
 }
 
-// inboxKind is what else an entry of an inbox is.
+// inboxKind returns the further kinds of an entry of an inbox.
 func inboxKind(e *petrelv1.InboxEntry) uint32 {
 	if e.GetSnapshot().GetLast() {
 		return FeedCompacted

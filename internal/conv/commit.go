@@ -22,10 +22,10 @@ var (
 	errLost   = errors.New("feed is lost")
 )
 
-// committer is the only writer of the seqs of one feed. It takes what is queued,
-// decides it send by send, and appends it as one batch. It builds the next batch when the last
-// one is published, from all that came meanwhile. Two at a time would overlap, and make more
-// and smaller batches of the same load (docs/decisions/003).
+// committer is the only writer of the seqs of one feed. It takes the queued sends, decides each in
+// turn, and appends them as one batch. It builds the next batch when the last one is published, of
+// all sends that came meanwhile. With two batches under way, the same load would make more and
+// smaller ones (docs/decisions/003).
 type committer struct {
 	o         *Options
 	store     store.Store
@@ -47,15 +47,14 @@ type committer struct {
 
 	holder uint64
 
-	// Guarded by publisher.idle.
-	batch batch  // the one that is built, or under way
+	// Guarded by publisher.commitLock.
+	batch batch  // being built, or under way
 	pos   im.Pos // of the last batch appended
 }
 
-// run commits until ctx ends or the feed is given away, then commits what is
-// still queued, and returns when every send has its answer. It returns errLost at
-// once when the feed is lost. A store that fails ends it with errFailed; the
-// process must exit then.
+// run commits until ctx ends or the feed is given away, then commits the sends that are still
+// queued, and returns when every send has its answer. It returns errLost at once when the feed is
+// lost. A store that fails ends it with errFailed; the process must exit then.
 func (cm *committer) run(ctx context.Context) error {
 	sweep := time.NewTicker(time.Second)
 	defer sweep.Stop()
@@ -86,7 +85,7 @@ func (cm *committer) run(ctx context.Context) error {
 	}
 }
 
-// drain commits what is queued and waits until all of it is published.
+// drain commits the queued sends and waits until they are published.
 func (cm *committer) drain() error {
 	cm.cursors.rush()
 	for cm.queues.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 || cm.notes.Unanswered() > 0 {
@@ -105,7 +104,7 @@ func (cm *committer) drain() error {
 	return nil
 }
 
-// commit takes what is queued, within bounds, and commits it once.
+// commit makes one commit of the queued sends, within bounds.
 func (cm *committer) commit() error {
 	if err := cm.begin(); err != nil {
 		return err
@@ -120,7 +119,7 @@ func (cm *committer) commit() error {
 		b.notes = cm.notes.Take(b.notes)
 	}
 	if len(b.work) == 0 && len(b.cursors) == 0 && len(b.notes) == 0 {
-		cm.publisher.idle <- struct{}{}
+		cm.publisher.commitLock <- struct{}{}
 		return nil
 	}
 	cm.build(b)
@@ -133,11 +132,11 @@ func (cm *committer) commit() error {
 		if len(b.items) == 0 { // all sends wait for a loader: no commit under way holds them up
 			cm.queues.release(b.work, 0, 0)
 			clear(b.work)
-			cm.publisher.idle <- struct{}{}
+			cm.publisher.commitLock <- struct{}{}
 			return nil
 		}
-		// No append tells whether this node still owns the feed, so the store is asked: a
-		// refusal of what another owner has stored would never be taken back.
+		// Without an append, only a question to the store tells whether this node still owns the
+		// feed. A former owner could refuse for good a send that the new one has stored.
 		cm.publisher.finish(b, cm.confirm())
 		return nil
 	}
@@ -147,15 +146,15 @@ func (cm *committer) commit() error {
 	return nil
 }
 
-// begin waits until no commit is under way, and keeps the next one from beginning. Then it
-// rolls back what the store has refused: batches built on top of a refused one are refused as
-// well, for their position.
+// begin waits until no commit is under way, and keeps the next one from beginning. Then it rolls
+// back a batch that the store has refused: the store would refuse any batch on top of it, for its
+// position.
 func (cm *committer) begin() error {
 	if err := cm.wait(); err != nil {
 		return err
 	}
 	if cm.tenure.Lost() { // the last commit may have found that the feed is lost
-		cm.publisher.idle <- struct{}{}
+		cm.publisher.commitLock <- struct{}{}
 		return errLost
 	}
 	if cm.publisher.rollBack() {
@@ -164,10 +163,10 @@ func (cm *committer) begin() error {
 	return nil
 }
 
-// wait takes the token of publisher.idle.
+// wait takes the token of publisher.commitLock.
 func (cm *committer) wait() error {
 	select {
-	case <-cm.publisher.idle:
+	case <-cm.publisher.commitLock:
 		return nil
 	case <-cm.store.Failed():
 		return errFailed
@@ -180,11 +179,11 @@ func (cm *committer) alone(f func()) error {
 		return err
 	}
 	f()
-	cm.publisher.idle <- struct{}{}
+	cm.publisher.commitLock <- struct{}{}
 	return nil
 }
 
-// build makes the commit of what b has taken.
+// build makes the commit of the sends that b has taken.
 func (cm *committer) build(b *batch) {
 	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, lost: cm.tenure.Lost,
 		now: uint64(cm.o.Now().UnixMilli())}

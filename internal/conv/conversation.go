@@ -7,9 +7,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// conv is one conversation in memory. It has two sides. The log's side is what
-// the committer has numbered so far; it runs ahead of the store. The readers'
-// side is what is durable; it moves when a commit is published.
+// conv is one conversation in memory. It has two sides. The log's side has all entries that the
+// committer has numbered; it runs ahead of the store. The readers' side has those that are durable;
+// it moves when a commit is published.
 type conv struct {
 	key  im.Key
 	id   string        // text form of key.Conv
@@ -24,7 +24,7 @@ type conv struct {
 	lastUse     int64        // Unix seconds
 	seen        int64        // lastUse when the hand of memory.clock was here last
 	place       int          // in memory.clock
-	bytes       int          // what is counted for it in node.convBytes
+	bytes       int          // its share of node.convBytes
 	cursors     *userCursors // nil: nobody has moved a cursor lately
 	read        threads      // by a loader, for the committer; nil: none
 	signals     []*Signal    // that wait for the load
@@ -43,7 +43,7 @@ type conv struct {
 	info  atomic.Pointer[info]
 }
 
-// point is where a conversation stands for its readers. It never changes; a
+// point is the head of a conversation for its readers, with its counters. It never changes; a
 // commit makes a new one.
 type point struct {
 	head    im.Seq
@@ -52,7 +52,7 @@ type point struct {
 	hidden  *hidden
 }
 
-// countedFor is the counted at the head that v sees.
+// countedFor returns the counted at the head, as v sees it.
 func (p *point) countedFor(v viewer) uint64 { return p.counted - min(p.counted, p.hidden.of(v.side)) }
 
 // state tells who may touch a conv's log.
@@ -72,11 +72,10 @@ type logState struct {
 	hidden  *hidden // up to head
 	info    *info
 	tail    tail
-	threads threads // those that the committer knows
+	threads threads // that the committer knows
 }
 
-// info is what is known of a conversation beside its rows. It never changes; a
-// change makes a new one.
+// info is the state of a conversation beside its rows. It never changes; a change makes a new one.
 type info struct {
 	record  *storepb.Conversation // nil: nothing was ever written
 	members *Members
@@ -95,7 +94,7 @@ func (i *info) mayRead(u im.User, q, head im.Seq) bool {
 	return q <= head && q >= i.firstSeq() && (u == "" || len(i.members.readable(u, q, q)) > 0)
 }
 
-// blockOf is that of the other user of a direct conversation who blocks u; nil: they do not.
+// blockOf returns the block of u by the other user of a direct conversation; nil: there is none.
 func (i *info) blockOf(u im.User) *storepb.Block {
 	for _, b := range i.record.GetBlocks() {
 		if b.Blocked && b.User != string(u) {
@@ -105,14 +104,14 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 	return nil
 }
 
-// blocker is who blocks u in a direct conversation; "": nobody does.
+// blocker returns the user who blocks u in a direct conversation; "": nobody does.
 func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser()) }
 
 // receipt is the cursor of another user as u sees it; at is the real one. A user of a direct
-// conversation who blocks u looks as if they were away since the block began, and a user who has
-// neither written there nor read anything as if they never were there: delivered alone would tell
-// strangers when a device is online. So it is with a member of a group who has read nothing: whoever
-// may add a user to a group is a stranger, too. hidden: u gets no receipts of it. Spec: P-5.4, P-8.6.
+// conversation who blocks u seems to be away since the block began. A user who has neither written
+// nor read anything there, and a member of a group who has read nothing, seem never to have been
+// there: a delivered cursor alone would tell strangers when a device is online. hidden: u gets no
+// receipts of it. Spec: P-5.4, P-8.6.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	side := sideOf(i.record, u)
 	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) {
@@ -134,13 +133,13 @@ func (c *conv) published() (point, *info) {
 	return at, c.info.Load()
 }
 
-// known tells whether u is or was a member, by what is published.
+// known tells whether u is or was a member, as published.
 func (c *conv) known(u im.User) bool {
 	_, known := c.info.Load().members.standing(u)
 	return known
 }
 
-// Keep, Standing and Audience are for package note, which says what they do.
+// Keep, Standing and Audience implement an interface of package note.
 
 func (c *conv) Keep(n int32) { c.kept.Add(n) }
 
@@ -160,7 +159,7 @@ func (c *conv) publish(in *info, at point) {
 	c.point.Store(&at)
 }
 
-// rollBack makes the log's side what the readers' side is.
+// rollBack resets the log's side to the readers' side.
 func (c *conv) rollBack() {
 	at, in := c.published()
 	c.log.head, c.log.counted, c.log.hidden, c.log.info = at.head, at.counted, at.hidden, in
@@ -168,16 +167,16 @@ func (c *conv) rollBack() {
 	c.log.threads = nil // they are read again
 }
 
-// convBytes is what a conversation takes in memory beside its members, its cursors and
-// its tail, in bytes, about: as the heap grows when many are loaded.
+// convBytes is about how many bytes of memory a conversation takes beside its members, cursors and
+// tail, measured by the growth of the heap when many are loaded.
 const convBytes = 1024 // with its key, record and points, and its place in the map
 
-// mentionAllBytes is what an entry that mentions everybody takes in the record of a
-// conversation in memory, in bytes, about.
+// mentionAllBytes is about how many bytes of memory an entry that mentions everybody takes in the
+// record of its conversation.
 const mentionAllBytes = 128
 
-// size is what c takes in memory. Only who may touch the log of c may ask, and with
-// memory.mu held.
+// size returns how many bytes c takes in memory. The caller may touch the log of c, and holds
+// memory.mu.
 func (c *conv) size() int {
 	n := convBytes + 8*cap(c.log.tail.hashes) + threadBytes*len(c.log.threads)
 	if c.log.info != nil {

@@ -21,32 +21,29 @@
 // The files are listed from the top to the bottom: a file uses what is in files that come
 // after it in this list, and nothing of those before it. A test in internal/lint finds cycles.
 //
-//   - The drivers: convs.go (all feeds of a node), trace.go (questions of an
+//   - The drivers: convs.go (all feeds of a node), inspect.go (questions of an operator), sync.go
+//     (questions of a sync), owner.go (one feed), commit.go (its committer), refanout.go (a new
+//     owner pushes the newest entries once more).
+//   - The end of a commit: publish.go, tenure.go (how long this node owns the feed),
+//     changeindex.go (the conversations that changed last).
+//   - The making of a commit: build.go, admit.go, rewrite.go (edits and recalls), dedupe.go,
+//     batch.go.
+//   - Requests that make no entry: cursorreads.go, cursor.go (moves of cursors), reactions.go
+//     (package note changes and keeps the notes).
+//   - Questions: mention.go (entries that mention a user, also for the committer), state.go,
+//     history.go, pagenotes.go (the notes of a page), quotes.go, damaged.go, reader.go,
+//     formerrow.go.
+//   - Loading, and the queues: intake.go (sends and signals come in), membershipcheck.go (a
+//     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must
+//     not learn that a conversation exists), queue.go (sends), memory.go.
+//   - A conversation: conversation.go, withheld.go (the rows that a block hides),
+//     usercursor.go, members.go, thread.go, dedupehashes.go (the hashes that find repeats).
+//   - The base of all others: inboxlag.go, sharedresources.go (the loaders, budgets and counters
+//     of a node), options.go, send.go, relations.go (what messages say of others), signal.go
+//     (typing and calls, which are not stored), refusal.go (errors for callers).
 //
-// operator), sync.go (questions of a sync), owner.go (one feed), commit.go (its committer), refanout.go (a new owner
-// pushes
-//
-//	  the newest entries once more).
-//	- The end of a commit: publish.go, tenure.go (for how long the feed is here),
-//	  changes.go.
-//	- The making of a commit: build.go, admit.go, rewrite.go, dedupe.go, batch.go.
-//	- Cursors of users, and who may change notes, for which no entry is made: receipts.go,
-//	  cursor.go, reactions.go (the requests; package note changes and keeps the notes).
-//	- Questions: mention.go (which entries name a user, also for the committer), state.go,
-//	  history.go, pagenotes.go (the notes of a page), quotes.go, damaged.go,
-//	  reader.go, formerrow.go.
-//	- Loading, and the queues: intake.go, examine.go (is
-//	  the sender an outsider?), fetch.go, signaller.go (signals), outsider.go (who may not
-//	  know that a conversation exists), queue.go (sends), memory.go.
-//	- A conversation: conversation.go, withheld.go (what one user does not get of another),
-//	  usercursor.go, members.go, thread.go, tail.go (the tail, by which repeats are found).
-//	- The base of all others: inboxlag.go, node.go (what all feeds of a node share),
-//	  options.go, send.go, relations.go (what messages say of others), signal.go (what users
-//	  tell each other and nobody stores), refusal.go (errors for callers).
-//
-// What this package does not know: which node owns a feed, and how other nodes
-// are reached. The package route does, and drives this one by Open, Close and
-// Elsewhere. Spec: P-4, P-5.
+// This package knows neither which node owns a feed nor how to reach other nodes. Package
+// route does, and drives this one by Open, Close and Elsewhere. Spec: P-4, P-5.
 package conv
 
 import (
@@ -66,12 +63,11 @@ import (
 // Elsewhere leads to the owners on other nodes. All of its functions are set, or
 // none where there are no other nodes.
 type Elsewhere struct {
-	// Waits tells whether sends for a feed wait for its owner. Later ones must
-	// not pass them, even when the owner is here by now.
+	// Waits tells whether sends for a feed wait for its owner. Later sends must not pass them, even
+	// if the owner is on this node by now.
 	Waits func(f store.Feed) bool
 
-	// Submit takes sends, all for one feed, whose owner is not here or which must
-	// not pass others.
+	// Submit takes sends for one feed whose owner is elsewhere, or sends that must not pass others.
 	Submit func(f store.Feed, sends []*Send, k *fanout.WakeUps)
 
 	// Left takes over from an Owner whose tenure has ended. It calls retire, which
@@ -83,8 +79,8 @@ type Elsewhere struct {
 	// store.ErrStalled.
 	Confirm func(ow *Owner) error
 
-	// ConfirmAll returns the epochs of those Owners of some feeds that are here and still
-	// own them. The store is asked once for all. The error is that of the store.
+	// ConfirmAll returns the epochs of the Owners here that still own their feeds, of some feeds.
+	// It asks the store once. The error is that of the store.
 	ConfirmAll func(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error)
 }
 
@@ -149,9 +145,8 @@ func (cs *Convs) Attach(e Elsewhere) { cs.elsewhere = e }
 // is called before Run.
 func (cs *Convs) Follow(f func(ctx context.Context, ow *Owner)) { cs.follow = append(cs.follow, f) }
 
-// Submit queues sends; those of one caller to one conversation keep their
-// order. What cannot be queued is answered at once. The slice is used up. k gathers
-// the wake-ups.
+// Submit queues sends; those of one caller to one conversation keep their order. It answers at once
+// each send that it cannot queue. The caller must not use the slice again. k gathers the wake-ups.
 //
 // Codes, all unsettled: overloaded, disk_full, store_stalled, draining.
 func (cs *Convs) Submit(sends []*Send, k *fanout.WakeUps) {
@@ -194,9 +189,8 @@ func (cs *Convs) FeedOf(c im.ConvID) store.Feed { return cs.store.FeedOf(im.Part
 // Owner is this node's hold on a feed; nil: the feed is not here.
 func (cs *Convs) Owner(f store.Feed) *Owner { return cs.owners[f].Load() }
 
-// Run commits until ctx ends, then commits what is still queued, and returns
-// when every send has its answer. A store that fails ends it with an error;
-// the process must exit then.
+// Run commits until ctx ends, then commits the sends that are still queued, and returns when every
+// send has its answer. A store that fails ends it with an error; the process must exit then.
 func (cs *Convs) Run(ctx context.Context) error {
 	var wg, loading sync.WaitGroup
 	for range cs.o.Loaders {
@@ -304,9 +298,9 @@ func (cs *Convs) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch,
 	return epochs, nil
 }
 
-// Close gives a feed away: what it has taken is committed. It returns when
-// nothing of the feed is under way here, or when ctx ends. If its time is over by then, the feed is
-// lost: what is not committed goes to the next Owner. The cluster calls it.
+// Close gives a feed away, after a commit of all sends that it has taken. It returns when nothing
+// of the feed is under way here, or when ctx ends; then the feed is lost, and uncommitted sends go
+// to the next Owner. The cluster calls it.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	if ow := cs.owners[f].Load(); ow != nil && !ow.giveAway(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		ow.Lose(errLate)
@@ -331,12 +325,11 @@ func (cs *Convs) left(ow *Owner) {
 	k.Flush()
 }
 
-// Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it. The budget is kept
-// about: several callers at the same time may exceed it a little. Whoever has the bytes gives them back by Release.
+// Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it.
+// Callers at the same time may exceed it a little. The caller gives the bytes back by Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }
 
-// Hold takes bytes of the budget whether or not they exceed it: for sends that
-// were taken before.
+// Hold takes bytes of the budget even beyond its bound, for sends that were taken before.
 func (cs *Convs) Hold(bytes int) { cs.node.inFlight.Add(int64(bytes)) }
 
 // Release gives bytes back.
@@ -348,15 +341,13 @@ func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) }
 // Loaded is how many conversations are in memory.
 func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
 
-// MemoryBytes is about what the conversations in memory take; budget is what they may
-// take.
+// MemoryBytes returns about how many bytes the conversations in memory take; budget is their bound.
 func (cs *Convs) MemoryBytes() (bytes, budget int64) {
 	return cs.node.convBytes.Load(), int64(cs.o.MemoryBytes)
 }
 
-// InboxLag is for how long a change of membership waits already until it is in the
-// inboxes of those concerned, of the feed in which it waits longest. Above limit no
-// conversation begins.
+// InboxLag returns the age of the oldest change of membership that is not in the inboxes yet. Above
+// limit no conversation begins.
 func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	for _, ow := range cs.Owners() {
 		lag = max(lag, ow.InboxLag())
@@ -371,7 +362,7 @@ func (cs *Convs) SignalsDropped() uint64 { return cs.node.signals.dropped.Load()
 // Evicted counts the conversations that left memory to make room for others.
 func (cs *Convs) Evicted() uint64 { return cs.node.evicted.Load() }
 
-// AdmittedBytes is what the sends without an answer take; budget is what they may take.
+// AdmittedBytes returns the bytes of the sends without an answer; budget is their bound.
 func (cs *Convs) AdmittedBytes() (bytes, budget int64) {
 	return cs.node.inFlight.Load(), int64(cs.o.InFlightBytes)
 }
@@ -382,8 +373,8 @@ func (cs *Convs) MovesWaiting() int { return int(cs.node.cursorMoves.Load()) }
 // NoteChangesWaiting is how many changes of notes have no answer yet.
 func (cs *Convs) NoteChangesWaiting() int { return int(cs.node.notes.Waiting.Load()) }
 
-// CommitTimes are how long commits took that became durable here, from the append to
-// the word of the store.
+// CommitTimes are the durations of durable commits of this node, from the append to the callback of
+// the store.
 func (cs *Convs) CommitTimes() *measure.Histogram { return &cs.node.commits }
 
 // Accepted counts entries made durable here.
@@ -392,12 +383,12 @@ func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }
 // Repeats counts sends that were answered from dedupe here.
 func (cs *Convs) Repeats() uint64 { return cs.node.repeats.Load() }
 
-// AppendsRefused counts commits that the store refused because another node had
-// taken the feed over: those of an owner that did not know it yet.
+// AppendsRefused counts commits that the store refused because another node had taken the feed
+// over, and this one did not know it yet.
 func (cs *Convs) AppendsRefused() uint64 { return cs.node.stale.Load() }
 
-// Commits counts the commits of this node that are durable, and those that the store did
-// not take or whose outcome is unknown.
+// Commits counts the commits of this node: taken became durable; the store did not take refused, or
+// their outcome is unknown.
 func (cs *Convs) Commits() (taken, refused uint64) {
 	return cs.node.taken.Load(), cs.node.refused.Load()
 }
@@ -433,8 +424,8 @@ func (n *Fanned) add(f *fanout.Fan) {
 	}
 }
 
-// Fanned counts what became of events on this node: those of the feeds here, and those
-// that came from owners on other nodes.
+// Fanned counts the outcomes of events on this node, of the feeds here and of owners on other
+// nodes.
 func (cs *Convs) Fanned() Fanned {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// MaxReceipts is up to how many members all of them learn how far each one is;
-// above it only read is kept, and goes to the user's own devices. Spec: P-8.6.
+// MaxReceipts is the size up to which all members of a conversation get each other's receipts. In
+// larger ones only the read cursor is kept, for the user's own devices. Spec: P-8.6.
 const MaxReceipts = 100
 
 // flushEvery is how often the cursors of one conversation are written at most.
@@ -46,7 +46,7 @@ type cursors struct {
 	fan    *fanout.Fan
 	wake   chan<- struct{} // capacity 1; a token makes the committer come
 
-	cooled *time.Timer  // the committer comes for the first of cooling
+	cooled *time.Timer  // wakes the committer for the first of cooling
 	queued atomic.Int64 // conversations in due and cooling
 
 	// Guarded by memory.mu.
@@ -89,9 +89,8 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 	}
 }
 
-// Move takes m; with an error it does not, and m gets no other answer. It may
-// wait for the store to read, never for a write. ErrNotOwner: the feed was given
-// away or lost.
+// Move queues m. If it returns an error, m is not queued, and m.Done is not called. It may wait for
+// a read of the store, never for a write. ErrNotOwner: the feed was given away or lost.
 func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	if err := Refusal(cu.store.Writable()); err != nil {
 		return err
@@ -125,8 +124,8 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	return cu.move(c, p, to, m)
 }
 
-// hold finds the cursor of u, or reads it, and keeps it in memory until letGo. It
-// returns what is durable of it.
+// hold finds the cursor of u, or reads it, and keeps it in memory until letGo. It also returns the
+// durable cursor.
 func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, Cursor, error) {
 	cu.mem.mu.Lock()
 	if c.cursors == nil {
@@ -147,7 +146,7 @@ func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, C
 		all.loading--
 		return nil, Cursor{}, err
 	}
-	if p = all.of[u]; p == nil { // nobody has moved it meanwhile: what was read is durable
+	if p = all.of[u]; p == nil { // nobody has moved it meanwhile: the cursor that was read is durable
 		p = &userCursor{user: u, stored: cursorOf(rec)}
 		p.newest = p.stored
 		all.of[u] = p
@@ -156,7 +155,8 @@ func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, C
 	return p, p.stored, nil
 }
 
-// newestOf is the cursor of u, with moves that are not durable yet; zero: it has not moved lately.
+// newestOf returns the cursor of u, with moves that are not durable yet; zero: it has not moved
+// lately.
 func (cu *cursors) newestOf(c *conv, u im.User) Cursor {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
@@ -251,7 +251,7 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 	return into
 }
 
-// put is what the commit at pos writes of f.
+// put returns the write of f in the commit at pos.
 func (f *cursorWrite) put(pos im.Pos) store.CursorPut {
 	f.to.Pos = pos
 	return store.CursorPut{Conv: f.c.key, User: f.p.user, Record: &storepb.Cursor{
@@ -259,7 +259,7 @@ func (f *cursorWrite) put(pos im.Pos) store.CursorPut {
 	}}
 }
 
-// show makes the cursors of a durable commit those that others see.
+// show lets others see the cursors of a durable commit.
 func (cu *cursors) show(writes []cursorWrite) {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
@@ -352,8 +352,8 @@ func (f *cursorWrite) receipt(id string) fanout.Receipt {
 	return r
 }
 
-// refuse answers moves of which nothing was written, and forgets them and all
-// that came on top of them.
+// refuse answers moves of a commit that was not written, and forgets them and all moves on top of
+// them.
 func (cu *cursors) refuse(writes []cursorWrite, e *im.Error) {
 	cu.mem.mu.Lock()
 	for i := range writes {

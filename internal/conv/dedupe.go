@@ -25,9 +25,9 @@ type deduper struct {
 // client message id, and of the first body.
 type identity struct{ hash, mac uint64 }
 
-// find tells whether s is stored already, whatever its sender's standing is now.
-// So it comes before admission. What Prepare refuses earlier is about the frame alone.
-// Spec: P-4.4, P-4.7.
+// find tells whether s is stored already, whether or not its sender still is a member. So it comes
+// before admission. (Prepare has refused before only for reasons in the frame itself.) Spec: P-4.4,
+// P-4.7.
 //
 // found: r is the answer. errScan: the tail must be extended first. slot: with
 // a keyed send that is new, where its dedupe key goes.
@@ -49,7 +49,7 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	}
 	if !s.Keyed {
 		if e := c.checkAfter(s.After); e != nil {
-			// how many entries followed is not for them. Spec: P-8.3
+			// a former member must not learn how many entries followed. Spec: P-8.3
 			if last, left := l.info.members.leftAt(im.User(s.Entry.From)); left {
 				if s.After >= last {
 					return Result{}, false, 0, nil // nothing of theirs is above it
@@ -84,10 +84,9 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	return r, found, uint8(len(seqs)), failure
 }
 
-// created answers the creation of a group that exists already. The operator names a
-// group by a key, and is answered with its first entry, whatever else the creation
-// says. A user's creation is a repeat if it is the same as the first one, and a
-// conflict if not.
+// created answers the creation of a group that exists already. The operator names a group by a key,
+// and gets its first entry as the answer, without a comparison. A user's creation is a repeat if it
+// is the same as the first one, and a conflict if not.
 func (d *deduper) created(c *conv, s *Send, id identity) (Result, error) {
 	if s.Entry.From == "" {
 		return Result{Seq: 1, Repeat: true}, nil

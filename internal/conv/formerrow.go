@@ -7,9 +7,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// former is what a row said before a commit rewrote it. The store shows the new
-// row as soon as the commit is written; until it is published, readers are given
-// the former one.
+// former is a row as it was before a commit rewrote it. The store shows the new row as soon as the
+// commit is written; until the commit is published, readers get the former row.
 type former struct {
 	seq   im.Seq
 	pos   im.Pos // of the commit that rewrites the row
@@ -33,7 +32,7 @@ func (f *formers) keep(key im.Key, row former) {
 	f.byConv[key] = append(f.byConv[key], row)
 }
 
-// drop forgets what the commit at pos replaced in a conversation.
+// drop forgets the rows of a conversation that the commit at pos replaced.
 func (f *formers) drop(key im.Key, pos im.Pos) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,9 +44,8 @@ func (f *formers) drop(key im.Key, pos im.Pos) {
 	}
 }
 
-// at is what the row q said when the commit at pos was the newest published
-// one. nil: no commit after it has rewritten the row, or that commit is
-// published by now.
+// at returns the row q as it was when the commit at pos was the newest published one. nil: no later
+// commit has rewritten the row, or that commit is published by now.
 func (f *formers) at(key im.Key, q im.Seq, pos im.Pos) *former {
 	f.mu.Lock()
 	defer f.mu.Unlock()

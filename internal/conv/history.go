@@ -13,10 +13,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Extras are what a page of history has beside its entries.
+// Extras are the optional parts of a page of history beside its entries.
 type Extras struct {
-	Refs  bool // what the entries answer
-	Notes bool // what members have made of them
+	Refs  bool // the entries that they answer
+	Notes bool // their reactions and pins
 }
 
 // History reads a page of entries: upwards from q.After, or, with q.Before set,
@@ -118,8 +118,8 @@ func seqOfRow(row []byte) (im.Seq, error) {
 	return im.Seq(m.Seq), err
 }
 
-// readAround reads rows on both sides of a place, which q names by a seq or a time: the
-// half of them from before it, as far as there are any. Spec: P-5.2.
+// readAround reads rows on both sides of a place, which q names by a seq or a time. Half of the
+// rows are from before it, if there are as many. Spec: P-5.2.
 func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to im.Seq) []stay, all stay,
 	q *convpb.GetHistory, p *page) (from, to im.Seq, err error) {
 	if all.from > all.to {
@@ -155,8 +155,8 @@ func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to i
 	return from, to, nil
 }
 
-// firstAt is the first row of parts that is of a time or later; the last one, if all are
-// earlier. Where the server's clock went back, it is one of those that come in question.
+// firstAt returns the first row of parts from a time on, or the last row if all are earlier. If the
+// server's clock went back there, it returns one of the possible rows.
 func (r *reader) firstAt(ctx context.Context, c *conv, parts []stay, ms uint64) (im.Seq, error) {
 	n := uint64(0)
 	for _, s := range parts {
@@ -188,8 +188,8 @@ func (r *reader) firstAt(ctx context.Context, c *conv, parts []stay, ms uint64) 
 	return place(min(low, n-1)), nil
 }
 
-// isBefore tells whether a row is of before a time. A row that is lost or cannot be read
-// says nothing, so the page begins at it.
+// isBefore tells whether a row is older than a time. The time of a lost or damaged row is unknown,
+// so the page begins at it.
 func (r *reader) isBefore(ctx context.Context, c *conv, q im.Seq, ms uint64) (bool, error) {
 	m, err := r.readMessage(ctx, c, viewer{side: -1}, q)
 	if errors.Is(err, store.ErrCorrupt) {
@@ -262,8 +262,8 @@ func (r *reader) readUp(ctx context.Context, c *conv, parts []stay, p *page) err
 	return nil
 }
 
-// readDown reads the last rows of parts, from the last one down, so that it reads
-// what it answers. A page that leaves rows out has at least one.
+// readDown reads the last rows of parts, from the last one down, and no row beside those of the
+// page. A page that leaves rows out has at least one.
 func (r *reader) readDown(ctx context.Context, c *conv, parts []stay, p *page) error {
 	defer func() { slices.Reverse(p.rows) }() // also of a page that damage ends
 	for i := len(parts) - 1; i >= 0 && !p.more; i-- {

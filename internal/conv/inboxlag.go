@@ -8,10 +8,10 @@ import (
 	"github.com/petrel-im/petrel/internal/policy"
 )
 
-// inboxLag is how old the oldest change of membership is that the inboxes lack. The inbox
-// consumer sets it. While it is above Options.InboxLag, no
-// conversation begins and no membership changes: their sends are answered overloaded.
-// Else a user could wait for ever until a new conversation is in their list.
+// inboxLag is the age of the oldest change of membership that the inboxes lack, as the inbox
+// consumer sets it. While it is above Options.InboxLag, new conversations and changes of membership
+// are refused as overloaded. Otherwise a user could wait for ever for a new conversation in their
+// list.
 type inboxLag struct {
 	now   func() time.Time
 	limit time.Duration
@@ -19,7 +19,7 @@ type inboxLag struct {
 	oldest atomic.Int64 // Unix milliseconds: when the oldest change was made that the inboxes lack; 0: they lack none
 }
 
-// lag is for how long a change of membership waits already.
+// lag returns the age of the oldest change that the inboxes lack.
 func (l *inboxLag) lag() time.Duration {
 	oldest := l.oldest.Load()
 	if oldest == 0 {

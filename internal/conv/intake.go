@@ -20,9 +20,8 @@ type intake struct {
 	store     store.Store
 }
 
-// Submit queues sends, all of them for the feed. What cannot be queued is
-// answered at once. It reports false, and takes none, when the feed is given
-// away or lost.
+// Submit queues sends, all of them for the feed, and answers at once those that it cannot queue. It
+// reports false, and takes none, when the feed is given away or lost.
 func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 	var refusal *im.Error
 	if err := in.store.Writable(); err != nil {
@@ -75,10 +74,10 @@ func (in *intake) enqueueLocked(s *Send) bool {
 // and has it delivered. It never waits. A signal of a user who may not signal is dropped
 // without an answer. It returns false when the feed is given away or lost.
 //
-// The head is taken here, on the goroutine that has read the signal from its connection
-// or from its node. What the same session sends later comes later here too, so it gets a
-// seq above this head. If the head were taken when the signal is delivered, a client could
-// not tell that somebody was typing what it has already. Spec: P-13.1, P-13.3.
+// The head is taken here, on the goroutine that has read the signal from its connection or from its
+// node: later sends of the same session come here later, so they get seqs above this head. If the
+// head were taken at the delivery, a client could not tell a typing signal for a message that it
+// has already. Spec: P-13.1, P-13.3.
 func (in *intake) Signal(s *Signal) bool {
 	in.mem.mu.Lock()
 	defer in.mem.mu.Unlock()

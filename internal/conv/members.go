@@ -24,16 +24,16 @@ type Members struct {
 	all     []member  // sorted by user
 	current []im.User // the members alone, sorted
 	newest  im.Seq    // the highest seq with which the stay of a member began
-	bytes   int       // what they take in memory, about
+	bytes   int       // of memory, about
 }
 
 type member struct {
 	user  im.User
 	role  petrelv1.Role // 0: left
-	stays []stay        // in which the user may read; to is 0 in the last one of a member
+	stays []stay        // in which the user may read; in a member's last one, to is 0
 }
 
-// What a member takes in memory, in bytes, about.
+// Bytes of memory that a member takes, about.
 const (
 	memberBytes = 64 // beside the name and the stays
 	stayBytes   = 16
@@ -53,7 +53,7 @@ func (m *Members) Role(u im.User) petrelv1.Role {
 	return 0
 }
 
-// standing is u's role, and whether u is or was a member. Nobody else learns that the
+// standing returns u's role, and whether u is or was a member. Nobody else may learn that the
 // conversation exists.
 func (m *Members) standing(u im.User) (role petrelv1.Role, known bool) {
 	i, known := m.find(u)
@@ -98,7 +98,7 @@ func (m *Members) staysOf(u im.User) []stay {
 	return nil
 }
 
-// leftAt is the entry that ended the newest stay of u; false: u is a member, or never was.
+// leftAt returns the entry that ended the newest stay of u; false: u is a member, or never was one.
 func (m *Members) leftAt(u im.User) (q im.Seq, left bool) {
 	if stays := m.staysOf(u); len(stays) > 0 {
 		q = stays[len(stays)-1].to
@@ -130,8 +130,8 @@ func (x *member) reads(q im.Seq) bool {
 	return slices.ContainsFunc(x.stays, func(s stay) bool { return s.from <= q && (s.to == 0 || q <= s.to) })
 }
 
-// seeEdit is the wire part of an edit as u may see it: without what it says, if u may not
-// read its target. Spec: P-8.3.
+// seeEdit returns the wire part of an edit as u may see it: without its text, if u may not read its
+// target. Spec: P-8.3.
 func (m *Members) seeEdit(u im.User, stored []byte) ([]byte, error) {
 	i, known := m.find(u)
 	var e petrelv1.Message
@@ -144,7 +144,7 @@ func (m *Members) seeEdit(u im.User, stored []byte) ([]byte, error) {
 	return wire.AppendMessage(nil, bareEdit(&e)), nil
 }
 
-// bareEdit takes from an edit what it says. Its place and its target stay.
+// bareEdit removes the content of an edit. Its seq and its target stay.
 func bareEdit(e *petrelv1.Message) *petrelv1.Message {
 	e.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: e.GetEdit().GetTarget()}}
 	return e
@@ -174,9 +174,9 @@ func (m *Members) hasBeenAway(u im.User) bool {
 	return len(stays) > 1 || len(stays) == 1 && stays[0].to != 0
 }
 
-// hideEdit takes the body and the rel from an entry if it was edited outside of the stays of
-// u. The new ones are not theirs to read, and the former ones are served nowhere. It
-// reports whether it changed msg. Spec: P-8.3.
+// hideEdit takes the body and the rel from an entry if it was edited outside of the stays of u. u
+// may not read the new ones, and the former ones are not stored any more. It reports whether it
+// changed msg. Spec: P-8.3.
 func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	q := im.Seq(msg.EditedBy)
 	// an edit that another one has replaced has no body
@@ -187,9 +187,9 @@ func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	return true
 }
 
-// apply makes the members as the entry q with a change leaves them. done is the
-// part of the change that takes effect: whoever is added and is a member already,
-// for instance, is not in it. It is empty if nothing takes effect. Codes: invalid.
+// apply makes the members as the entry q with a change leaves them. done is the part of the change
+// that takes effect, without the added users who are members already, for instance. It is empty if
+// nothing takes effect. Codes: invalid.
 func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *petrelv1.MemberChange, err error) {
 	n, done = &Members{all: slices.Clone(m.all)}, &petrelv1.MemberChange{}
 	if ch.Dissolved {
@@ -210,7 +210,7 @@ func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *
 		return nil, nil, im.Errorf(im.CodeInvalid, "a group has at most one owner")
 	}
 	if len(fresh) == 1 && len(owners) > 1 {
-		// Who was the owner stays an admin.
+		// The former owner stays an admin.
 		var former []*petrelv1.MemberRef
 		for _, u := range owners {
 			if u != fresh[0] {
@@ -221,7 +221,7 @@ func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *
 	}
 	if len(done.Added)+len(done.Removed)+len(done.Left) > 0 {
 		n.list()
-	} else { // roles change neither who is a member nor what that takes
+	} else { // a change of roles changes neither the list of members nor its size
 		n.current, n.bytes = m.current, m.bytes
 	}
 	return n, done, nil
@@ -346,9 +346,9 @@ func (m *Members) list() {
 	}
 }
 
-// page is at most limit members after a user, with the former members between them: it
-// begins and ends with a member. before is the member or former member before the first one, "": there is
-// none. more tells whether further members follow.
+// page returns at most limit members after a user, with the former members between them: it begins
+// and ends with a member. before is the member or former member before the first one; "" if there
+// is none. more tells whether further members follow.
 func (m *Members) page(after im.User, limit int) (before im.User, page []member, more bool) {
 	i, found := m.find(after)
 	if found {
@@ -405,9 +405,9 @@ func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
 	return last
 }
 
-// union lists the users who are members in a or in b, sorted. A change of members goes
-// to both: also those who were removed learn of it, and nothing after it. The list must
-// not be modified. Spec: P-8.3.
+// union lists the users who are members in a or in b, sorted. A change of members goes to both
+// lists: removed users get the change, and nothing after it. The list must not be modified. Spec:
+// P-8.3.
 func union(a, b *Members) []im.User {
 	x, y := a.current, b.current
 	switch onlyX, onlyY := differ(x, y); {
@@ -430,7 +430,7 @@ func union(a, b *Members) []im.User {
 	return append(append(all, x...), y...)
 }
 
-// differ tells whether x has users that y has not, and the other way round. Both are sorted.
+// differ tells whether x has users that are not in y, and the other way round. Both are sorted.
 func differ(x, y []im.User) (onlyX, onlyY bool) {
 	if len(x) > 0 && len(x) == len(y) && &x[0] == &y[0] {
 		return false, false

@@ -8,14 +8,13 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Conversations leave memory when nobody has used them for Options.IdleAfter, and
-// earlier when all of them take more than Options.MemoryBytes. One in use never
-// leaves. If those in use alone take more than twice that, no other one is loaded:
-// who asks for it is answered overloaded.
+// Conversations leave memory when nobody has used them for Options.IdleAfter, and earlier when all
+// of them take more than Options.MemoryBytes. One in use never leaves. If those in use alone take
+// more than twice that, no other one is loaded, and its users get overloaded.
 //
-// Which one leaves is found by a hand that goes round all of them. It takes a
-// conversation that was not used since it was there last. So using a conversation
-// costs nothing but a note of the time.
+// The clock algorithm chooses the one that leaves: a hand goes round all of them, and takes a
+// conversation that was not used since its last visit. So a use of a conversation costs only a note
+// of its time.
 
 // sweepSize is how many conversations are looked at under one lock: few enough to hold
 // it for about a millisecond.
@@ -58,7 +57,7 @@ func (m *memory) addLocked(c *conv) {
 func (m *memory) removeLocked(c *conv) {
 	delete(m.convs, c.key)
 	if c.place == m.hand {
-		m.hand-- // the one that takes its place is looked at next
+		m.hand-- // the one that moves to its index is looked at next
 	}
 	last := len(m.clock) - 1
 	m.clock[c.place], m.clock[last].place = m.clock[last], c.place

@@ -16,14 +16,14 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A message can mention some members, or all of them. For each member whom it names the
-// commit writes a mark beside its row. That a message mentions everybody is noted in the
-// conversation's record, which is in memory. So the committer reads nothing, and a group
-// of 10,000 needs one note and not 10,000 marks. The record also says which entry mentioned
-// anybody last: who has read that one has no mark to look for. What a user has not read is
-// not counted anywhere. It is what the marks above the user's read cursor say.
+// A message can mention some members, or all of them. For each member that it names, the commit
+// writes a mark beside its row. A mention of everybody is noted in the conversation's record, which
+// is in memory: the committer reads nothing, and a group of 10,000 needs one note, not 10,000
+// marks. The record also has the last entry that mentioned anybody: users who have read that one
+// need no look for marks. Unread mentions are not counted anywhere: they are the marks above the
+// user's read cursor.
 //
-// A mark of a recalled message stays, and says so. If it were removed, a reader could miss
+// A mark of a recalled message stays, and notes the recall. If it were removed, a reader could miss
 // it before the recall is durable. Spec: P-5.13.
 
 // maxMentions is how many unread mentions of one conversation a user gets, and how
@@ -34,17 +34,16 @@ const maxMentions = 50
 // messages are among them.
 const mentionLooks = 1000
 
-// mentioning is what a commit writes because an entry mentions users, or recalls one that
-// did.
+// mentioning has the writes of a commit for an entry that mentions users, or recalls one that did.
 type mentioning struct {
 	next  *info // the conversation from the entry on
 	marks []store.MarkPut
-	names *fanout.Names // who gets the entry whole, whatever they have in focus
+	names *fanout.Names // users who get the entry whole, in or out of focus
 }
 
-// mention says what the entry q of from mentions; nil: nobody. in is the conversation as
-// the entry leaves it, rel is that of the entry, and pos is the position of its commit.
-// Whoever is no member is not mentioned, and neither is the sender.
+// mention returns the mentions of the entry q of from; nil: it mentions nobody. in is the
+// conversation after the entry, rel is that of the entry, and pos the position of its commit. Only
+// members other than the sender are mentioned.
 func mention(c *conv, in *info, from im.User, rel *petrelv1.Relations, q im.Seq, pos im.Pos) *mentioning {
 	if len(rel.GetMentions()) == 0 && !rel.GetMentionAll() {
 		return nil
@@ -73,8 +72,8 @@ func mention(c *conv, in *info, from im.User, rel *petrelv1.Relations, q im.Seq,
 	return m
 }
 
-// unmention says what the recall at by takes away from the mentions of the entry t; nil:
-// nothing.
+// unmention returns the changes of the mentions of the entry t by its recall, the entry by; nil:
+// none.
 func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *mentioning {
 	rel := t.Rel
 	if len(rel.GetMentions()) == 0 && !rel.GetMentionAll() {
@@ -98,10 +97,9 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 	return m
 }
 
-// mentions are the entries above read, and of the newest stay of u, that mention u, as the
-// conversation stands at a point. A former member does not learn how many entries came
-// later (P-8.3). It reads nothing of a conversation in which nobody was
-// mentioned since.
+// mentions returns the entries above read, and of the newest stay of u, that mention u, up to a
+// point of the conversation. A former member does not learn how many entries came later (P-8.3). It
+// reads nothing if nobody was mentioned since.
 func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im.User, read im.Seq) (Mentions, error) {
 	found := Mentions{Head: in.members.readableUpTo(u, at.head)}
 	if stays := in.members.staysOf(u); len(stays) > 0 {

@@ -14,10 +14,10 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time // wall clock of message times
 
-	// LookUp finds users of by's tenant who are written to, or added to a group, for the
-	// first time. by is the user who does so; without a user it is the operator. Codes:
-	// no_user; forbidden, with adding, of those who do not let others add them; and those
-	// that keep users from trying names. nil: everybody is there.
+	// LookUp finds the users of by's tenant whom by writes to, or adds to a group, for the first
+	// time. by without a user is the operator. Codes: no_user; forbidden, with adding, for users
+	// who do not let others add them; and those that keep users from trying names. nil: every user
+	// exists.
 	LookUp func(ctx context.Context, by im.Account, users []im.User, adding bool) error
 
 	// How long after its time a message may be edited and recalled by its
@@ -37,8 +37,8 @@ type Options struct {
 	// takes all feeds at once.
 	Holder uint64
 
-	// Refused is called with each send that is refused here. It must not block, and keeps nothing
-	// of the send. It may be nil.
+	// Refused is called with each send that is refused here; nil: nothing is called. It must not
+	// block, nor keep anything of the send.
 	Refused func(*Send, *im.Error)
 
 	// Nodes bring new entries to users on other nodes. nil: there are no other

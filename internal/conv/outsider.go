@@ -8,14 +8,13 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// An outsider is a user who never was a member of a conversation. What an outsider asks
-// of it and sends to it gets the answer of a conversation that does not exist, after
-// the same work: one look into the store for the outsider's record. The work is the same
-// whether the conversation is in memory, is not, or does not exist. Without the look, an
-// outsider would learn by the time of the answer what the answer does not say: to load a
-// large group takes longer than to find that there is none. Spec: P-8.9.
+// An outsider is a user who never was a member of a conversation. Questions and sends of an
+// outsider get the answer of a conversation that does not exist, after the same work: one look into
+// the store for the outsider's record, whether the conversation is in memory, is not, or does not
+// exist. Without the look, the time of the answer would betray the conversation: the load of a
+// large group takes longer than to find none. Spec: P-8.9.
 
-// outsiders are kept apart from those who may know of the conversations of one feed.
+// outsiders tells outsiders from the users who may know of the conversations of one feed.
 type outsiders struct {
 	mem    *memory
 	queues *queues
@@ -31,15 +30,15 @@ func (outs *outsiders) isOutsider(ctx context.Context, key im.Key, u im.User) (b
 	return rec == nil, err
 }
 
-// knows tells whether u is or was a member of a conversation that is in memory. A
-// conversation that is not there says no.
+// knows tells whether u is or was a member of a conversation that is in memory. It is false for a
+// conversation that is not there.
 func (outs *outsiders) knows(key im.Key, u im.User) bool {
 	c := outs.mem.find(key)
 	return c != nil && c.known(u)
 }
 
-// wanted reports whether to load c: somebody who waits for it may know that it exists. If
-// nobody does, c has left memory, and the outsiders among the senders have their answers.
+// wanted reports whether to load c: at least one waiting user is no outsider. If there is none, c
+// has left memory, and the waiting senders have their answers.
 func (outs *outsiders) wanted(c *conv) (bool, error) {
 	for {
 		outs.mem.mu.Lock()
@@ -75,8 +74,8 @@ func (outs *outsiders) wanted(c *conv) (bool, error) {
 	}
 }
 
-// part takes the sends of u out of a queue, but not those that need no standing: these
-// may have come while somebody looked whether u is an outsider.
+// part takes the sends of u out of a queue, but not those that require no membership: these may
+// have come during the look whether u is an outsider.
 func part(queue []*Send, u im.User) (theirs, rest []*Send) {
 	for _, s := range queue {
 		if im.User(s.Entry.From) == u && s.needsStanding() {

@@ -12,16 +12,15 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Owner is this node's hold on one feed: the conversations of the feed that are
-// in memory, and the committer, which alone gives out their seqs. When the feed
-// is lost, the Owner ends with all that it remembers, and the sends that it has
-// not answered go to the next one.
+// Owner is this node's hold on one feed: the conversations of the feed that are in memory, and the
+// committer, which alone gives out their seqs. When the feed is lost, the Owner ends with all of
+// its memory, and its unanswered sends go to the next one.
 //
 // Five of its parts answer callers directly: intake takes sends and signals (intake.go); reader
 // answers questions about entries and members (history.go, quotes.go, state.go); cursors and
-// reactions take and list what users have read, and what they think of it (cursor.go, receipts.go,
-// reactions.go); tenure says for how long all of it holds (tenure.go). The other parts serve
-// these. Syncs and operators ask the Owner itself (sync.go, trace.go).
+// reactions take and list the moves of cursors, and reactions and pins (cursor.go, cursorreads.go,
+// reactions.go); tenure says whether the feed is still owned (tenure.go). The other parts serve
+// these. Syncs and operators ask the Owner itself (sync.go, inspect.go).
 type Owner struct {
 	*intake
 	*reader
@@ -64,10 +63,10 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	pub := &publisher{
 		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu,
 		notes: notes, formers: old, fan: fan,
-		changes: NewChangeIndex(len(st.Feeds()), pos), idle: make(chan struct{}, 1),
+		changes: NewChangeIndex(len(st.Feeds()), pos), commitLock: make(chan struct{}, 1),
 		carriedMoved: make(chan struct{}, 1),
 	}
-	pub.idle <- struct{}{}
+	pub.commitLock <- struct{}{}
 	pub.published.Store(uint64(pos))
 	pub.lastCarried.Store(uint64(pos))
 	lag := &inboxLag{now: o.Now, limit: o.InboxLag}
@@ -92,9 +91,8 @@ func (ow *Owner) Loaded() int { return ow.memory.Loaded() }
 // Published is the position up to which commits are durable and readable.
 func (ow *Owner) Published() im.Pos { return ow.publisher.Published() }
 
-// CarriedSince tells whether a commit with after < Pos <= upTo may have something that the
-// inbox consumer has to carry: changes of members, blocks, parts of a snapshot. upTo is a
-// published position.
+// CarriedSince tells whether a commit with after < Pos <= upTo may be one for the inbox consumer: a
+// change of members, a block, a part of a snapshot. upTo is a published position.
 func (ow *Owner) CarriedSince(after, upTo im.Pos) bool {
 	return after < upTo && uint64(after) < ow.publisher.lastCarried.Load()
 }
@@ -103,16 +101,16 @@ func (ow *Owner) CarriedSince(after, upTo im.Pos) bool {
 // consumer since the last token was taken.
 func (ow *Owner) CarriedMoved() <-chan struct{} { return ow.publisher.carriedMoved }
 
-// InboxesLack says when the oldest commit was made that the inbox consumer has still to
-// carry, in Unix milliseconds. 0: there is none.
+// InboxesLack sets the time of the oldest commit that the inbox consumer still has to carry, in
+// Unix milliseconds. 0: there is none.
 func (ow *Owner) InboxesLack(timeMs uint64) { ow.inboxLag.oldest.Store(int64(timeMs)) }
 
-// InboxLag is for how long a change of membership waits already.
+// InboxLag returns the age of the oldest change of membership that the inboxes lack.
 func (ow *Owner) InboxLag() time.Duration { return ow.inboxLag.lag() }
 
-// leave ends the Owner when its committer has ended with err. If the tenure has
-// ended, it calls left with no commit under way. What it returns is the failure of
-// the store; the process must exit then.
+// leave ends the Owner when its committer has ended with err. If the tenure has ended, it calls
+// left with no commit under way. It returns the failure of the store, after which the process must
+// exit.
 func (ow *Owner) leave(err error, left func(*Owner)) error {
 	defer close(ow.ended)
 	if err != nil && !errors.Is(err, errLost) {
@@ -124,11 +122,10 @@ func (ow *Owner) leave(err error, left func(*Owner)) error {
 	return ow.committer.alone(func() { left(ow) })
 }
 
-// errLate is why a feed is lost that could not be given away in time.
+// errLate is the reason for the loss of a feed that could not be given away in time.
 var errLate = errors.New("its commits have taken too long for the time in which it is given away")
 
-// giveAway ends the tenure, and returns when the Owner is out of service, or when ctx
-// ends; false: it is not out of service then.
+// giveAway ends the tenure, and waits until the Owner is out of service; false: ctx ended first.
 func (ow *Owner) giveAway(ctx context.Context) bool {
 	ow.seal()
 	select {
@@ -138,6 +135,6 @@ func (ow *Owner) giveAway(ctx context.Context) bool {
 	return isClosed(ow.ended)
 }
 
-// Lose ends the Owner at once: the caller has found out that the store has another
-// Owner of the feed. err is the reason.
+// Lose ends the Owner at once, because the caller knows that the store has another Owner of the
+// feed. err is the reason.
 func (ow *Owner) Lose(err error) { ow.publisher.lose(nil, err) }

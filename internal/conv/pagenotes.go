@@ -12,9 +12,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// notesOf reads what members have made of the rows of a page, which lie between from and
-// to, as far as it is durable. A recalled row has no note. A former member gets none that
-// has changed since their last entry. Spec: P-5.11, P-8.3.
+// notesOf reads the durable notes of the rows of a page, which lie between from and to. A recalled
+// row has no note. A former member gets no note that has changed since their last entry. Spec:
+// P-5.11, P-8.3.
 func (r *reader) notesOf(ctx context.Context, c *conv, in *info, u im.User, last, from, to im.Seq,
 	rows [][]byte) ([]*petrelv1.Note, error) {
 	found, err := r.notes.Between(ctx, c.key, from, to)
@@ -61,8 +61,9 @@ func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq
 	return list, nil
 }
 
-// noteTarget decides whether u may change the note of the entry q: a message that they may
-// read. What was recalled can only lose what it has. Codes: no_target. Spec: P-5.11.
+// noteTarget decides whether u may change the note of the entry q: it must be a message that u may
+// read. From a recalled message reactions and pins can only be removed. Codes: no_target. Spec:
+// P-5.11.
 func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u im.User, q im.Seq, removed bool) error {
 	if !in.mayRead(u, q, at.head) {
 		return noTarget(q)
@@ -84,7 +85,8 @@ func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u 
 	return noTarget(q)
 }
 
-// withheldFrom is who does not see the entry q of u in a direct conversation; "": both do.
+// withheldFrom returns the user of a direct conversation who does not see the entry q of u; "":
+// both see it.
 func (r *reader) withheldFrom(ctx context.Context, c *conv, in *info, q im.Seq, u im.User) (im.User, error) {
 	side := sideOf(in.record, u)
 	if len(in.record.GetBlocks()) == 0 || side < 0 || len(in.record.Participants) < 2 {

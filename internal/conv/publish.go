@@ -14,9 +14,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// publisher ends the commits of one feed: it moves the heads, then has fan-out
-// choose the recipients, then entries and answers go out. One call at a time, in
-// commit order.
+// publisher ends the commits of one feed, one at a time and in their order: it moves the heads,
+// then fan-out chooses the recipients, then entries and answers go out.
 type publisher struct {
 	now     func() time.Time
 	log     *slog.Logger
@@ -31,9 +30,9 @@ type publisher struct {
 	changes *ChangeIndex
 	fan     *fanout.Fan
 
-	// idle is a lock. Its token is there while no commit is under way. The committer takes it for
-	// a batch; whoever ends that batch puts it back.
-	idle chan struct{} // capacity 1
+	// commitLock holds a token while no commit is under way. The committer takes it for a batch,
+	// and the end of the batch puts it back.
+	commitLock chan struct{} // capacity 1
 
 	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
 	// im.Pos: of the newest published commit that the inbox consumer has to carry (FeedCarried); at the start that of
@@ -41,14 +40,13 @@ type publisher struct {
 	lastCarried  atomic.Uint64
 	carriedMoved chan struct{} // capacity 1; a token: there is a commit for the inbox consumer
 
-	// Guarded by idle.
+	// Guarded by commitLock.
 	refused  []*conv // of the refused batch; the committer rolls them back
 	posWrong bool    // a batch was refused: the committer's position is wrong
 	refusals fanout.WakeUps
 }
 
-// finish ends a commit; err is what the store says became of it: it is published,
-// refused, or lost.
+// finish ends a commit: by the store's err it is published, refused, or lost.
 func (p *publisher) finish(b *batch, err error) {
 	switch {
 	case err == nil:
@@ -70,8 +68,8 @@ func (p *publisher) finish(b *batch, err error) {
 		p.refuse(b, err)
 		p.lose(nil, err)
 	default:
-		// Nobody knows what became of it: nothing is answered, nothing moves,
-		// and the process ends (Convs.Run sees the store's failure).
+		// The outcome is unknown: nothing is answered, nothing moves, and the process ends
+		// (Convs.Run sees the store's failure).
 		p.log.Error("commit failed", "err", err, "rows", b.rows)
 		return
 	}
@@ -83,19 +81,19 @@ func (p *publisher) finish(b *batch, err error) {
 	p.queues.release(b.work, b.answered, b.bytes)
 	clear(b.work) // or the sends would live until the next one
 	clear(b.items)
-	p.idle <- struct{}{}
+	p.commitLock <- struct{}{}
 }
 
 // publishHeads moves what readers see.
 func (p *publisher) publishHeads(b *batch) {
 	if b.writes() {
-		p.noteChanges(b) // first: who reads a position finds what changed up to it
+		p.noteChanges(b) // first: a reader of a position must find all changes up to it
 	}
 	kinds := uint32(0)
 	for i := range b.heads {
 		m := &b.heads[i]
 		pos := b.pos()
-		if !m.rows { // nothing of it is news to anybody
+		if !m.rows { // it has nothing for others
 			pos = m.c.point.Load().pos
 		}
 		m.c.publish(m.info, point{m.head, m.counted, pos, m.hidden})
@@ -137,8 +135,8 @@ func (p *publisher) noteChanges(b *batch) {
 	}
 }
 
-// deliver hands entries and answers to fan-out. It runs after publishHeads: fan-out reads
-// the online table, and whoever enters the table reads a head that is published.
+// deliver hands entries and answers to fan-out. It runs after publishHeads: fan-out reads the
+// online table, and a session that enters the table later reads the published head.
 func (p *publisher) deliver(b *batch) {
 	for _, sp := range b.spans {
 		p.fan.Deliver(sp.tenant, sp.members, b.items[sp.from:sp.to])
@@ -156,9 +154,8 @@ func (p *publisher) deliver(b *batch) {
 	}
 }
 
-// refuse answers a batch that was not committed, as far as is known, with an error
-// that settles nothing. Before the committer builds again, it rolls back to what is
-// published.
+// refuse answers a batch that was not committed with an error that settles nothing. Before the
+// committer builds again, it rolls back to the published state.
 func (p *publisher) refuse(b *batch, err error) {
 	p.node.refused.Add(1)
 	if hidden, ok := p.node.warnings.due(p.now()); ok {
@@ -191,10 +188,9 @@ func (p *publisher) refuse(b *batch, err error) {
 	}
 }
 
-// lose ends the tenure of the feed. b may be nil. Its sends were not answered, so they
-// are put back at the head of their queues: nobody knows what became of them, or the
-// store wrote nothing of them (ErrStale). When no commit is under way, the committer
-// leaves with all sends that are queued.
+// lose ends the tenure of the feed. The sends of b, which may be nil, were not answered, so they go
+// back to the heads of their queues: their outcome is unknown, or the store wrote nothing of them
+// (ErrStale). When no commit is under way, the committer leaves with all sends that are queued.
 func (p *publisher) lose(b *batch, err error) {
 	var writes []cursorWrite
 	var notes []note.Write
@@ -207,7 +203,7 @@ func (p *publisher) lose(b *batch, err error) {
 	moves, sends := p.cursors.abandonLocked(writes), p.queues.waiting
 	p.mem.mu.Unlock()
 	if b != nil {
-		p.idle <- struct{}{}
+		p.commitLock <- struct{}{}
 	}
 	refuseMoves(moves, Refusal(err))
 	p.notes.Abandon(notes, Refusal(err))

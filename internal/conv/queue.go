@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// queues are the sends of one feed that wait for its committer: each in the queue of
-// its conversation, and the conversations with something queued in a ring.
+// queues are the sends of one feed that wait for its committer, each in the queue of its
+// conversation. ring lists the conversations with queued sends.
 type queues struct {
 	mem        *memory
 	node       *node
@@ -22,8 +22,8 @@ type queues struct {
 	waiting          int                     // sends not answered
 }
 
-// examination is the sends to a conversation whose senders seem to be outsiders. A loader
-// looks whether they are (examine.go).
+// examination has the sends to a conversation whose senders may be outsiders. A loader checks their
+// membership (membershipcheck.go).
 type examination struct {
 	sends []*Send
 	bytes int
@@ -42,8 +42,8 @@ func (qs *queues) enqueueLocked(c *conv, s *Send) bool {
 	return true
 }
 
-// reserve takes bytes from the budget of sends; false: they would exceed it. Callers at
-// the same time may exceed it by what one of them takes.
+// reserve takes bytes from the budget of sends; false: they would exceed it. Callers at the same
+// time may exceed it by the bytes of one of them.
 func (n *node) reserve(bytes int) bool {
 	if n.inFlight.Load()+int64(bytes) > n.sendBudget {
 		return false
@@ -65,7 +65,7 @@ func (qs *queues) activateLocked(c *conv) {
 	}
 }
 
-// work is what the committer does for one conversation in one batch.
+// work has the sends of one conversation in one batch.
 type work struct {
 	c     *conv
 	sends []*Send
@@ -105,23 +105,23 @@ func (qs *queues) take(into []work) []work {
 		c.uses++ // until published
 		total += bytes
 	}
-	// The taken ones stay ready, so that the committer alone holds them; letGo
-	// puts those that have more at the end of the ring.
+	// The taken conversations stay ready, so that the committer alone holds them; letGo puts those
+	// with more sends at the end of the ring.
 	qs.ring = qs.ring[:copy(qs.ring, qs.ring[taken:])]
 	return into
 }
 
-// scan is work for a loader: the sends wait until the tail of c reaches after, or until
-// it is known of roots what threads they have.
+// scan is work for a loader: the sends wait until the tail of c reaches after, or until the threads
+// of roots are read.
 type scan struct {
 	c     *conv
 	sends []*Send
 	after im.Seq
-	roots []im.Seq // not none: those are read, and not the tail
+	roots []im.Seq // if any, their threads are read, and not the tail
 }
 
-// unknownRoots are the roots of threads that sends belong to, as far as they exist and
-// the committer does not know the threads; no more than stay in memory.
+// unknownRoots returns the existing roots of the threads of sends that the committer does not know,
+// at most as many as stay in memory.
 func (c *conv) unknownRoots(sends []*Send) []im.Seq {
 	at, in := c.published()
 	var roots []im.Seq
@@ -143,8 +143,8 @@ func giveBackLocked(c *conv, sends []*Send) {
 	c.queue = append(slices.Clone(sends), c.queue...)
 }
 
-// restoreLocked puts the sends of a batch back into their queues, as they were asked
-// for: nobody knows what became of them.
+// restoreLocked puts the sends of a batch of unknown outcome back into their queues, in their
+// original form.
 func (qs *queues) restoreLocked(lost []work) {
 	for _, w := range lost {
 		for _, s := range w.sends {
@@ -166,7 +166,7 @@ func (qs *queues) refuse(sends []*Send, e *im.Error) {
 	k.Flush()
 }
 
-// release gives back what the answered sends and the published batch held.
+// release gives back the bytes of answered sends and of the published batch.
 func (qs *queues) release(done []work, sends, bytes int) {
 	qs.mem.mu.Lock()
 	defer qs.mem.mu.Unlock()

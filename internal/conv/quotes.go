@@ -21,9 +21,9 @@ const (
 	MaxQuoteBytes = 256
 )
 
-// quotes reads what the rows of a page answer, as far as u may read it now and it is
-// not in the page. Those that more than MaxQuotes of the page's messages answer are
-// left out, the oldest answers first. What is damaged is left out as well. Spec: P-5.9.
+// quotes reads the entries that the rows of a page answer, if u may read them now and they are not
+// in the page. Beyond MaxQuotes it leaves out those of the oldest answers. It leaves out damaged
+// ones, too. Spec: P-5.9.
 func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last im.Seq,
 	p *page) ([]*petrelv1.Quote, error) {
 	asked, err := p.answered(in.members, u)
@@ -49,8 +49,8 @@ func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last 
 	return quotes, nil
 }
 
-// answered are the seqs outside of the page that its rows answer, ascending. What an edit
-// outside of the stays of u made a row answer is not for u.
+// answered returns the seqs outside of the page that its rows answer, ascending, without those that
+// come from an edit outside of the stays of u.
 func (p *page) answered(members *Members, u im.User) ([]im.Seq, error) {
 	if len(p.related) == 0 {
 		return nil, nil
@@ -85,7 +85,7 @@ func (p *page) answered(members *Members, u im.User) ([]im.Seq, error) {
 	return asked, nil
 }
 
-// quoteOf is as much of m as a quote shows.
+// quoteOf returns the part of m that a quote shows.
 func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	q := &petrelv1.Quote{
 		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy,
@@ -114,8 +114,8 @@ func cutText(s string, most int) string {
 	return s[:most]
 }
 
-// Source is the message q.Seq for a user who wants to forward it. Whatever is in the way,
-// the answer is the same. Codes: no_target. Spec: P-5.10, P-8.9.
+// Source returns the message q.Seq for a user who wants to forward it. All refusals are the same.
+// Codes: no_target. Spec: P-5.10, P-8.9.
 func (r *reader) Source(ctx context.Context, by Query, q *convpb.GetSource) (*convpb.Source, error) {
 	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// MaxReactionPage is the most users of one page of reactions. lookedAt is how many users
-// are looked at for a page: those with another emoji are left out.
+// MaxReactionPage is the most users of one page of reactions. lookedAt is how many users are read
+// for a page, also those with another emoji, who are left out.
 const (
 	MaxReactionPage = 200
 	lookedAt        = 1000
@@ -28,9 +28,9 @@ type reactions struct {
 	now    func() time.Time // wall clock
 }
 
-// React adds a reaction of a user to a message, or takes it away, and returns when that
-// is durable. Codes: no_conversation, not_member, no_target, forbidden; unsettled:
-// overloaded, disk_full, store_stalled. Spec: P-5.11.
+// React adds a reaction of a user to a message, or removes it, and returns when the change is
+// durable. Codes: no_conversation, not_member, no_target, forbidden; unsettled: overloaded,
+// disk_full, store_stalled. Spec: P-5.11.
 func (re *reactions) React(ctx context.Context, by Query, q *convpb.React) (*petrelv1.NoteResponse, error) {
 	if n := len(q.Emoji); n == 0 || n > note.MaxEmoji {
 		return nil, im.Errorf(im.CodeInvalid, "an emoji has 1 to %d bytes", note.MaxEmoji)
@@ -132,8 +132,7 @@ func (re *reactions) Reactions(ctx context.Context, by Query,
 	return page, nil
 }
 
-// dropWithheld takes from what was found of the reactions at an entry those that are withheld
-// from u. Spec: P-5.4.
+// dropWithheld removes the reactions to an entry that are withheld from u. Spec: P-5.4.
 func (re *reactions) dropWithheld(ctx context.Context, c *conv, in *info, u im.User, q im.Seq,
 	found map[im.User][]string) error {
 	if len(in.record.Blocks) == 0 {

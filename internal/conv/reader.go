@@ -18,16 +18,16 @@ const (
 	MaxPageBytes = 48 << 10
 )
 
-// Query says about which conversation an Owner is asked, and for whom. What is
-// asked follows as a message of convpb, since another node may ask.
+// Query names the conversation of a question to an Owner, and the user who asks. The question
+// itself is a message of convpb, since another node may ask.
 type Query struct {
 	Conv im.Key
 	User im.User // "": the operator, who may read everything
 	Node im.Node // where the question comes from; "": this node
 }
 
-// reader answers questions about the history and the state of conversations.
-// It reads what is published, and changes nothing.
+// reader answers questions about the history and the state of conversations. It reads published
+// entries, and changes nothing.
 type reader struct {
 	fetch     *fetcher
 	outsiders *outsiders
@@ -36,8 +36,8 @@ type reader struct {
 	notes     *note.Notes
 }
 
-// open returns a conversation that exists, where it stands, and a function that
-// ends the use of it. Codes: no_conversation.
+// open returns a conversation that exists, its point and info, and a function that ends its use.
+// Codes: no_conversation.
 func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *info, end func(), err error) {
 	if c, err = r.fetch.acquire(ctx, key); err != nil {
 		return nil, point{}, nil, nil, err
@@ -50,9 +50,9 @@ func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *i
 	return c, at, in, func() { r.fetch.release(c) }, nil
 }
 
-// enter is open for the user who asks. To somebody who never was a member it says the
-// same as of a conversation that does not exist, after the same work: one look for the
-// user's record. Codes: no_conversation. Spec: P-8.9.
+// enter is open for the user who asks. A user who never was a member gets the answer of a
+// conversation that does not exist, after the same work: one look for the user's record. Codes:
+// no_conversation. Spec: P-8.9.
 func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
 	if by.User != "" && !r.outsiders.knows(by.Conv, by.User) {
 		outsider, err := r.outsiders.isOutsider(ctx, by.Conv, by.User)
@@ -66,8 +66,8 @@ func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *in
 	return r.enterKnown(ctx, by.Conv, by.User)
 }
 
-// enterKnown is enter for a user who may know of the conversation by what was seen
-// before: it costs no look into the store for the user's record. Codes: no_conversation.
+// enterKnown is enter for a user who is already known to be or have been a member: it does not look
+// into the store for the user's record. Codes: no_conversation.
 func (r *reader) enterKnown(ctx context.Context, key im.Key,
 	u im.User) (c *conv, at point, in *info, end func(), err error) {
 	if c, at, in, end, err = r.open(ctx, key); err != nil {
@@ -158,8 +158,8 @@ func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, v viewer,
 	return nil
 }
 
-// durable is a row as its newest published commit left it. head and stored are what the
-// store shows.
+// durable returns a row as its newest published commit left it. head and stored are the row in the
+// store.
 func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (store.RowHead, []byte) {
 	pos := head.Pos
 	for at := c.point.Load().pos; at < pos; {
@@ -176,9 +176,9 @@ func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (
 	return head, stored
 }
 
-// readFor reads the entry q, below the published head, as u may read it now: also without
-// what an edit outside of their stays says. Whatever a user is shown of one entry comes from
-// here. Spec: P-8.3.
+// readFor reads the entry q, below the published head, as u may read it now: without the text of an
+// edit outside of their stays. All that a user is shown of a single entry comes from here. Spec:
+// P-8.3.
 func (r *reader) readFor(ctx context.Context, c *conv, in *info, u im.User, q im.Seq) (*petrelv1.Message, error) {
 	m, err := r.readMessage(ctx, c, in.viewer(u), q)
 	if err == nil {
@@ -187,7 +187,7 @@ func (r *reader) readFor(ctx context.Context, c *conv, in *info, u im.User, q im
 	return m, err
 }
 
-// readMessage is readFor for decisions of the server: it has the text of every edit.
+// readMessage is readFor for decisions of the server: it returns the text of every edit.
 func (r *reader) readMessage(ctx context.Context, c *conv, v viewer, q im.Seq) (m *petrelv1.Message, err error) {
 	var parse error
 	err = r.readRows(ctx, c, v, stay{q, q}, func(stored []byte, _ byte) bool {
@@ -215,7 +215,7 @@ func (r *reader) counted(ctx context.Context, c *conv, at point, in *info, v vie
 	if err != nil {
 		return 0, err
 	}
-	if row > q && countsAsUnread(m) { // retention has removed q, or what came before it
+	if row > q && countsAsUnread(m) { // retention has removed q, or rows before it
 		return m.Counted - 1, nil
 	}
 	return m.Counted, nil

@@ -15,12 +15,12 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// RefanCommits is how many of a feed's newest commits stay in it even when all
-// consumers have read them, for an Owner that follows one that died.
+// RefanCommits is how many of a feed's newest commits stay in it even when all consumers have read
+// them, for the successor of an Owner that died.
 const RefanCommits = 256
 
-// refanMs is how far back from the newest commit those are fanned out again, in
-// milliseconds of the time in the feed. An owner fans out within that time.
+// refanMs is the age, before the newest commit of the feed, up to which commits are fanned out
+// again, in milliseconds. An owner fans out within that time.
 const refanMs = 5000
 
 // refanout fans the newest commits of a feed out once more. The Owner before may
@@ -105,7 +105,7 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 	}
 	from = max(from, im.Seq(rec.FirstSeq))
 	readers, err := r.readers(ctx, key, rec, stay{from, to})
-	if err != nil || !r.fan.Reaches(key.Tenant, usersOf(readers)) { // a start need not read what nobody gets
+	if err != nil || !r.fan.Reaches(key.Tenant, usersOf(readers)) { // a start need not read rows without recipients
 		return err
 	}
 	var recipients []im.User // of items
@@ -124,7 +124,7 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			bad = err
 			return false
 		}
-		if p.List && isSnapshot(stored) { // nobody learns anything by it. Spec: P-8.11
+		if p.List && isSnapshot(stored) { // a snapshot has no news. Spec: P-8.11
 			return true
 		}
 		getters := slices.DeleteFunc(slices.Clone(readers), func(u member) bool { return !u.mayGet(row.Seq, stored) })
@@ -169,8 +169,8 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 	return nil
 }
 
-// divideEdit divides those who get an edit into those who may read its target and others,
-// who get it bare. Spec: P-8.3.
+// divideEdit divides the recipients of an edit into those who may read its target and the others,
+// who get it without its text. Spec: P-8.3.
 func divideEdit(getters []member, stored []byte) (readers []member, others []im.User, bare []byte, err error) {
 	var e petrelv1.Message
 	if err := wire.ParseMessage(stored, &e); err != nil {
@@ -186,8 +186,8 @@ func divideEdit(getters []member, stored []byte) (readers []member, others []im.
 	return readers, others, wire.AppendMessage(nil, bareEdit(&e)), nil
 }
 
-// namesIn says whom a stored row concerns in particular. Whom a recalled message mentioned
-// is not known any more, so a recall concerns everybody.
+// namesIn returns the users whom a stored row mentions. The mentions of a recalled message are not
+// known any more, so a recall names everybody.
 func namesIn(stored []byte) *fanout.Names {
 	var m petrelv1.Message
 	if wire.ParseMessage(stored, &m) != nil {
@@ -201,8 +201,8 @@ func namesIn(stored []byte) *fanout.Names {
 	return n
 }
 
-// readers are the users who may read any of a range of entries, with their stays. Nobody
-// joins or leaves a direct conversation or an inbox.
+// readers returns the users who may read any of a range of entries, with their stays. Direct
+// conversations and inboxes have fixed members.
 func (r *refanout) readers(ctx context.Context, key im.Key, rec *storepb.Conversation,
 	of stay) (all []member, err error) {
 	if !policy.Of(key.Conv.Kind()).Members {
@@ -233,9 +233,8 @@ func usersOf(list []member) []im.User {
 	return users
 }
 
-// mayGet tells whether a user gets the entry q with its row as it is stored. If it was edited
-// after the stay of the user, it shows what the user may not read, and the user reads the
-// history instead.
+// mayGet tells whether a user gets the stored row of the entry q. A row that was edited after the
+// stay of the user shows a text that the user may not read: the user reads the history instead.
 func (u *member) mayGet(q im.Seq, stored []byte) bool {
 	for _, s := range u.stays {
 		switch {

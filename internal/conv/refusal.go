@@ -25,8 +25,8 @@ func Refusal(err error) *im.Error {
 	}
 }
 
-// damagedRetry is how long a client waits before it asks again for what is
-// damaged: an operator has to act first. Spec: P-9.5.
+// damagedRetry is how long a client waits before it asks again for damaged rows: an operator has to
+// act first. Spec: P-9.5.
 const damagedRetry = 30 * time.Second
 
 // mayShow reports whether callers outside the package may see this error of the store.
@@ -34,8 +34,7 @@ func mayShow(err error) bool {
 	return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)
 }
 
-// Shown is err as a caller outside sees it: what the store could not read, or did
-// not answer, has a code.
+// Shown is err for a caller outside the package: failures of the store have a code.
 func Shown(err error) error {
 	if _, ok := errors.AsType[*im.Error](err); !ok && mayShow(err) {
 		return Refusal(err)
@@ -51,12 +50,12 @@ func unread(err error) *im.Error {
 	return &im.Error{Code: im.CodeInternal}
 }
 
-// noConversation is the one answer about a conversation that does not exist, and about
-// one that the caller may not know of.
+// noConversation is the answer about a conversation that does not exist, or that the caller may not
+// know of.
 func noConversation() *im.Error { return &im.Error{Code: im.CodeNoConversation} }
 
-// noTarget is the answer to an edit, a recall, a reaction or a pin of what is not there
-// for the sender, or is no message.
+// noTarget is the answer to an edit, recall, reaction or pin of an entry that the sender cannot
+// see, or that is no message.
 func noTarget(q im.Seq) error {
 	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
 }

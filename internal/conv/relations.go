@@ -11,9 +11,9 @@ const maxNamed = 50
 // maxNeeds is how many capabilities a send may need.
 const maxNeeds = 16
 
-// prepareRelations is the rel of a send's frame, whose needs it checks too. A rel without
-// any field is as none, nil. Fields that this version does not know are left out: nobody
-// checks what a user writes there. Codes: invalid, unsupported. Spec: P-4.10, P-5.8.
+// prepareRelations returns the rel of a send's frame, and checks its needs. An empty rel becomes
+// nil. Fields that this version does not know are left out, because it cannot check them. Codes:
+// invalid, unsupported. Spec: P-4.10, P-5.8.
 func prepareRelations(f *petrelv1.Send) (*petrelv1.Relations, *im.Error) {
 	if len(f.Needs) > maxNeeds {
 		return nil, im.Errorf(im.CodeInvalid, "a send needs at most %d capabilities", maxNeeds)
@@ -45,7 +45,7 @@ func prepareRelations(f *petrelv1.Send) (*petrelv1.Relations, *im.Error) {
 	return rel, nil
 }
 
-// known is rel without the fields that this version does not know.
+// known returns rel without the fields that this version does not know.
 func known(rel *petrelv1.Relations) *petrelv1.Relations {
 	if rel == nil {
 		return nil
@@ -63,8 +63,8 @@ func known(rel *petrelv1.Relations) *petrelv1.Relations {
 	return n
 }
 
-// checkRelations looks at what a rel says by itself. Mentions have one order only, so that
-// the sender's own copy equals everybody's. Codes: invalid.
+// checkRelations checks a rel without the conversation. Mentions must be sorted, so that the
+// sender's own copy equals everybody's. Codes: invalid.
 func checkRelations(rel *petrelv1.Relations) *im.Error {
 	switch {
 	case rel.Forwarded != nil:
@@ -85,8 +85,8 @@ func checkRelations(rel *petrelv1.Relations) *im.Error {
 	return nil
 }
 
-// prepareEditRelations takes the rel of an edit, which can say only what is answered.
-// Codes: invalid. Spec: P-5.8.
+// prepareEditRelations checks the rel of an edit, which may name only the answered entry. Codes:
+// invalid. Spec: P-5.8.
 func prepareEditRelations(e *petrelv1.Edit) *im.Error {
 	if e.GetRel() == nil {
 		return nil
@@ -101,9 +101,8 @@ func prepareEditRelations(e *petrelv1.Edit) *im.Error {
 	return nil
 }
 
-// placeIn is what a rel says of the thread that the message belongs to; nil: nothing. It
-// stays when everything else that the message says is taken away: the message keeps its
-// place. Spec: P-5.12.
+// placeIn returns the part of a rel about the thread of the message; nil: there is none. It stays
+// when the rest of the message is removed, so the message keeps its place. Spec: P-5.12.
 func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 	if rel.GetThread() == 0 {
 		return nil

@@ -28,23 +28,23 @@ type rewriter struct {
 	targets [2]*target // rows that the send at hand rewrites; nil: none
 }
 
-// target is a row that an entry is about, or that is rewritten with it.
+// target is a row that an edit or recall names, or that is rewritten with the target.
 type target struct {
 	seq   im.Seq
 	head  store.RowHead
 	flags byte // of head, as the row is
 	m     petrelv1.Message
-	wire  []byte // the row's wire part as it is
+	wire  []byte // the row's present wire part
 }
 
-// errNextBatch says that a send must not be decided in the batch being built. It edits a row of that
-// batch, and the members have changed since: the push of that row would tell the edit also to those
-// who left before it. Or the feed is lost.
+// errNextBatch says that a send must not be decided in the batch being built. It edits a row of
+// that batch, and the members have changed since: users who left before the edit would get the
+// edited row. Or the feed is lost.
 var errNextBatch = errors.New("the send must not be in this batch")
 
-// admit decides whether the sender may do what s says to an earlier entry, and
-// notes the rows that s rewrites. Codes: no_target, forbidden, too_late; or errNextBatch.
-// Spec: P-5.3, P-5.6, P-8.3.
+// admit decides whether the sender may edit or recall an earlier entry as s asks, and notes the
+// rows that s rewrites. Codes: no_target, forbidden, too_late; or errNextBatch. Spec: P-5.3, P-5.6,
+// P-8.3.
 func (w *rewriter) admit(c *conv, s *Send) error {
 	q, _ := targetOf(&s.Entry)
 	from := im.User(s.Entry.From)
@@ -75,7 +75,7 @@ func (w *rewriter) admit(c *conv, s *Send) error {
 	return err
 }
 
-// allowEdit decides about an edit. What was forwarded are the words of somebody else.
+// allowEdit decides about an edit. A forward has the words of another user, so it cannot be edited.
 func (w *rewriter) allowEdit(c *conv, s *Send, m *petrelv1.Message) error {
 	switch from, q := im.User(s.Entry.From), im.Seq(s.Entry.GetEdit().GetRel().GetReplyTo()); {
 	case m.From != string(from):
@@ -101,7 +101,7 @@ func (w *rewriter) allowRecall(c *conv, from im.User, m *petrelv1.Message) error
 	}
 }
 
-// inTime refuses what comes too late; a window below 0 never ends.
+// inTime refuses an edit or recall that comes too late; a window below 0 never ends.
 func (w *rewriter) inTime(m *petrelv1.Message, window time.Duration) error {
 	if window >= 0 && w.now > m.TimeMs+uint64(window.Milliseconds()) {
 		return &im.Error{Code: im.CodeTooLate}
@@ -143,8 +143,8 @@ func (w *rewriter) withholds(s *Send) bool {
 	return (s.Entry.GetEdit() != nil || s.Entry.GetRecall() != nil) && w.targets[0].head.Flags&store.RowWithheld != 0
 }
 
-// rewrite replaces the rows that s rewrites; s has its seq. withheld: only the sender may
-// read what becomes of the target.
+// rewrite replaces the rows that s rewrites; s has its seq. withheld: only the sender may read the
+// new target.
 func (w *rewriter) rewrite(c *conv, s *Send, withheld bool) {
 	t, edit := w.targets[0], w.targets[1]
 	if t.head.Flags &^= store.RowEditWithheld; withheld {
@@ -171,7 +171,7 @@ func (w *rewriter) rewrite(c *conv, s *Send, withheld bool) {
 	}
 }
 
-// relate has the message answer what an edit says; nil: what it has answered before.
+// relate sets the entry that the message answers, as the edit says; nil: it stays.
 func (t *target) relate(by *petrelv1.Relations) {
 	if by == nil {
 		return

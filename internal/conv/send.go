@@ -28,9 +28,9 @@ type Send struct {
 	// the rest. An empty From is the server itself.
 	Entry petrelv1.Message
 
-	// Source is the message that a forward copies, Refusal why its sender may not copy
-	// it. Whoever submits a forward has fetched one of them (FetchSource of package route).
-	// A forward that is stored already is a repeat in either case.
+	// Source is the message that a forward copies, Refusal the reason why its sender may not copy
+	// it. The caller of Submit has fetched one of them (FetchSource of package route). A forward
+	// that is stored already is a repeat in either case.
 	Source  *convpb.Source
 	Refusal *im.Error
 
@@ -38,25 +38,25 @@ type Send struct {
 	// exists already, the answer is its first entry.
 	Create *storepb.Conversation
 
-	// Block is what s does instead of an entry: a user of the direct conversation with
-	// Peer blocks the other one, or does not any more. Nobody gets anything. Spec: P-5.4.
+	// Block makes s a change of a block instead of an entry: a user of the direct conversation with
+	// Peer blocks the other one, or ends the block. It is not pushed. Spec: P-5.4.
 	Block *storepb.Block
 
-	// Asked says that an owner elsewhere was asked before, and may still store s: a refusal
-	// is answered as one that settles nothing. Spec: P-4.8.
+	// Asked says that an owner on another node got s before, and may still store it: a refusal here
+	// settles nothing. Spec: P-4.8.
 	Asked bool
 
-	// Tried says that an owner may have decided s before, and its answer is lost: if s is not
-	// stored, later sends of the same user may be. Spec: P-4.3.
+	// Tried says that an owner may have decided s before, and its answer is lost. Then s may be
+	// missing although later sends of the same user are stored. Spec: P-4.3.
 	Tried bool
 
-	Origin fanout.Origin // who waits for the answer on a connection
-	Done   func(Result)  // or whom to call; it must not block
+	Origin fanout.Origin // the connection that waits for the answer
+	Done   func(Result)  // or the function to call; it must not block
 
-	// the change of members as it was asked for, once it was cut to what takes effect; else nil
+	// the requested change of members, once Entry has only the part that takes effect; else nil
 	asked    *petrelv1.MemberChange
-	forward  *petrelv1.Relations // the rel as it was asked for, once the forward is the copy; else nil
-	bytes    int                 // what it counts against the queue's bound
+	forward  *petrelv1.Relations // the requested rel, once Entry is the copy; else nil
+	bytes    int                 // of the queue's bound
 	ofMember bool                // the store has said that its sender is or was a member
 }
 
@@ -64,14 +64,15 @@ type Send struct {
 type Result struct {
 	Seq     im.Seq
 	TimeMs  uint64
-	Counted uint64 // of the entry; 0 if the send has no rel: its sender knows it then
+	Counted uint64 // of the entry; 0 if the send has no rel: then its sender can compute it
 	ThreadN uint64 // of the entry
 	Message []byte // of a forward: the wire part of its row
 	Repeat  bool   // it was stored before
 	Err     *im.Error
 }
 
-// Ack is r as the content of a frame; conv names the conversation to who has not.
+// Ack returns r as the content of a frame; conv names the conversation to a sender who named a
+// user.
 func (r Result) Ack(conv string) (*petrelv1.Ack, error) {
 	a := &petrelv1.Ack{Conv: conv, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, ThreadN: r.ThreadN}
 	if r.Message == nil {
@@ -143,7 +144,7 @@ func Prepare(ids *im.IDs, from im.Account, f *petrelv1.Send, maxBody int) (*Send
 	return s, nil
 }
 
-// prepareTargeted takes the bodies that are about an earlier entry. Spec: P-5.3.
+// prepareTargeted takes the bodies of edits and recalls. Spec: P-5.3.
 func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 	switch body := f.Body.(type) {
 	case *petrelv1.Send_Edit:
@@ -171,7 +172,7 @@ func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 	return nil
 }
 
-// targetOf is the seq of the entry that m is about. ok: m is an edit or a recall.
+// targetOf returns the target of m. ok: m is an edit or a recall.
 func targetOf(m *petrelv1.Message) (q im.Seq, ok bool) {
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Edit:
@@ -182,8 +183,8 @@ func targetOf(m *petrelv1.Message) (q im.Seq, ok bool) {
 	return 0, false
 }
 
-// cut makes done, the part that takes effect, the change of members in s. It keeps what
-// was asked for, for restore.
+// cut replaces the change of members in s by done, the part that takes effect. It keeps the
+// requested change for restore.
 func (s *Send) cut(done *petrelv1.MemberChange) {
 	if s.asked == nil {
 		s.asked = s.Entry.GetMembers()
@@ -191,13 +192,13 @@ func (s *Send) cut(done *petrelv1.MemberChange) {
 	s.Entry.Body = &petrelv1.Message_Members{Members: done}
 }
 
-// Forwards tells whether s copies a message, which somebody has to fetch before the
-// owner can take s: Source or Refusal.
+// Forwards tells whether s copies a message. Then Source or Refusal has to be set before the owner
+// can take s.
 func (s *Send) Forwards() bool { return s.Entry.Rel.GetForwardOf() != nil }
 
-// stored is the answer to s, which is the entry m now, with this row. Without rel, counted
-// and threadN are left out: the client computes counted from the entry before. So an
-// ordinary ack is not longer for them. Spec: P-4.3.
+// stored returns the answer to s, which is stored as the entry m in this row. Without rel, counted
+// and threadN are left out: the client computes counted from the entry before. So they do not
+// lengthen an ordinary ack. Spec: P-4.3.
 func (s *Send) stored(m *petrelv1.Message, row []byte) Result {
 	r := Result{Seq: im.Seq(m.Seq), TimeMs: m.TimeMs}
 	if s.Entry.Rel == nil {
@@ -209,7 +210,7 @@ func (s *Send) stored(m *petrelv1.Message, row []byte) Result {
 	return r
 }
 
-// copySource makes a forward the message that it copies. restore undoes it.
+// copySource fills a forward with the message that it copies. restore undoes it.
 func (s *Send) copySource() {
 	from := s.Source
 	s.forward = s.Entry.Rel
@@ -227,8 +228,8 @@ func (s *Send) copySource() {
 	}
 }
 
-// restore puts back what s asked for: the change of members, the forward. Everything
-// else of s that the committer has set is set again by the next one, for which s was tried before.
+// restore puts back the requested change of members, or the forward. The next committer sets all
+// else again. For it, s was tried before.
 func (s *Send) restore() {
 	s.Tried = true
 	if s.asked != nil {
@@ -239,13 +240,14 @@ func (s *Send) restore() {
 	}
 }
 
-// needsStanding tells whether only who is or was a member learns anything by s. A send
-// to a user, and one that makes a group, name the conversation by what its sender knows.
+// needsStanding tells whether the sender of s must be or have been a member to learn anything of
+// the conversation. A send to a user, and one that makes a group, need no such check: the
+// conversation follows from facts that the sender knows.
 func (s *Send) needsStanding() bool { return s.Entry.From != "" && s.Peer == "" && s.Create == nil }
 
-// Size is what s counts against the bounds of queues, in bytes.
+// Size is how many bytes s counts against the bounds of queues.
 func (s *Send) Size() int {
-	const overhead = 256 // what a send takes in memory beside its body
+	const overhead = 256 // memory of a send beside its body
 	n := overhead + bodySize(&s.Entry)
 	if s.Source != nil {
 		n += len(s.Source.GetText()) + len(s.Source.GetData())
@@ -256,7 +258,7 @@ func (s *Send) Size() int {
 	return n
 }
 
-// bodySize is what a user's body takes, in bytes.
+// bodySize returns how many bytes a user's body takes.
 func bodySize(m *petrelv1.Message) int {
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Text:
@@ -267,8 +269,8 @@ func bodySize(m *petrelv1.Message) int {
 	return len(m.GetEdit().GetText()) + len(m.GetEdit().GetData())
 }
 
-// Answer tells whoever waits what became of a send that gets into no batch. It is called
-// once. Those in a batch are answered by fan-out, with the entry.
+// Answer answers a send that gets into no batch. It is called once. Fan-out answers those in a
+// batch, with the entry.
 func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	r = s.outcome(r)
 	switch {
@@ -279,7 +281,7 @@ func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	}
 }
 
-// outcome is r as far as it settles s.
+// outcome returns r, made unsettled if s may still be stored elsewhere.
 func (s *Send) outcome(r Result) Result {
 	if s.Asked && r.Err != nil && r.Err.Code.Info().Settled {
 		r.Err = Refusal(store.ErrStalled)

@@ -26,8 +26,8 @@ const (
 	maxSignals        = 1024 // of all conversations, until they are delivered
 )
 
-// Signal is what a user tells the others in a conversation. Nothing of it is stored, and
-// nobody waits for an answer.
+// Signal is news of the moment in a conversation, such as typing. It is not stored, and nobody
+// waits for an answer.
 type Signal struct {
 	Key im.Key
 	// its head is set by the Owner; its id and its time by the node that the sender is connected to
@@ -35,8 +35,8 @@ type Signal struct {
 	Sender fanout.Asker
 }
 
-// matter is what a signal is about: a later one of the same matter replaces an earlier
-// one that is not delivered yet.
+// matter identifies signals that replace each other: a later one of the same matter takes the place
+// of an undelivered one.
 type matter struct {
 	conv       im.Key
 	from, kind string
@@ -47,27 +47,26 @@ func (s *Signal) matter() matter { return matter{s.Key, s.Signal.From, s.Signal.
 // signalRates are how many signals a conversation takes.
 type signalRates struct{ typing, others rate.Bucket }
 
-// outgoing is a signal that is to be delivered. Who may get it is found out when it is.
+// outgoing is a signal that waits for delivery. Its recipients are chosen at the delivery.
 type outgoing struct {
 	feed       store.Feed
 	epoch      im.Epoch // of the Owner that has taken it
 	recipients func() (*fanout.Signal, []im.User)
 }
 
-// signals are the signals of all Owners of a node that are to be delivered. One goroutine does
-// it: the walk through the members of a large group must hold up neither a committer nor
-// an event loop.
+// signals queues the signals of all Owners of a node. One goroutine delivers them: the walk through
+// the members of a large group must hold up neither a committer nor an event loop.
 type signals struct {
 	ready   chan struct{} // capacity 1; a token: there is something to deliver
-	dropped atomic.Uint64 // that reached nobody: there were too many, or the feed may be elsewhere
+	dropped atomic.Uint64 // not delivered: there were too many, or the feed may be elsewhere
 
 	mu     sync.Mutex // tier 0; guards the fields below
 	queued map[matter]outgoing
 	order  []matter // of queued, the oldest first
 }
 
-// add queues a signal. An earlier one of the same matter keeps its place, and goes. When
-// there are too many, the new one is dropped.
+// add queues a signal, in the place of an earlier one of the same matter. If there are too many, it
+// drops the new one.
 func (g *signals) add(m matter, s outgoing) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +84,7 @@ func (g *signals) add(m matter, s outgoing) {
 	wake.Set(g.ready)
 }
 
-// take returns those that are queued, the oldest first.
+// take returns the queued signals, the oldest first.
 func (g *signals) take() []outgoing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,9 +98,9 @@ func (g *signals) take() []outgoing {
 
 // run delivers until ctx ends. owned is Convs.confirmAll.
 //
-// A node that stood still may have lost the feed meanwhile, with members who were removed
-// by its next owner. So the store is asked before the recipients are chosen, once for all
-// signals that wait. While the store does not answer, signals reach nobody. Spec: P-8.3.
+// A node that stood still may have lost the feed meanwhile, and the next owner may have removed
+// members. So run asks the store, once for all waiting signals, before it chooses the recipients.
+// While the store does not answer, signals reach nobody. Spec: P-8.3.
 func (g *signals) run(ctx context.Context, by *fanout.Signals,
 	owned func(map[store.Feed]bool) (map[store.Feed]im.Epoch, error)) {
 	for {

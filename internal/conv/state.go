@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// State is how a conversation stands for a user who is or was a member, below the
-// published head. Codes: no_conversation.
+// State returns the state of a conversation for a user who is or was a member, up to the published
+// head. Codes: no_conversation.
 func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*convpb.State, error) {
 	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {
@@ -21,8 +21,8 @@ func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*conv
 	return r.standing(ctx, c, at, in, by.User)
 }
 
-// listed is State of a conversation that is in the user's own list: it costs no look
-// into the store for the user's record. Codes: no_conversation.
+// listed is State of a conversation in the user's own list: it does not look into the store for the
+// user's record. Codes: no_conversation.
 func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.State, *info, error) {
 	c, at, in, end, err := r.enterKnown(ctx, key, u)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.Sta
 	return st, in, err
 }
 
-// standing is how c stands for u, who is or was a member.
+// standing returns the state of c for u, who is or was a member.
 func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im.User) (*convpb.State, error) {
 	first, last := in.members.reach(u, at.head)
 	st := &convpb.State{
@@ -44,8 +44,7 @@ func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im
 	if st.Role != 0 {
 		return st, nil
 	}
-	// A former member does not learn what came later: neither a new title nor how
-	// many entries followed.
+	// A former member learns neither a later title nor how many entries followed.
 	st.Title, st.Counted = "", 0
 	if st.Head < st.FirstSeq {
 		return st, nil
@@ -55,8 +54,8 @@ func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im
 	return st, err
 }
 
-// Record is the kind and title of a conversation, and the users of a direct
-// one. Codes: no_conversation.
+// Record returns the kind and title of a conversation, and the users of a direct one. Codes:
+// no_conversation.
 func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*convpb.Record, error) {
 	_, _, in, end, err := r.enter(ctx, by)
 	if err != nil {
@@ -67,8 +66,8 @@ func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*co
 		Users: in.record.Participants, Wrote: in.record.Wrote}, nil
 }
 
-// maxFormerTitles bounds the titles of before that a group remembers: the inbox consumer
-// needs those since the entries that it has not carried yet.
+// maxFormerTitles bounds the former titles that a group remembers. The inbox consumer needs the
+// titles since the entries that it has not carried yet.
 const maxFormerTitles = 8
 
 // retitle gives a group another title by the entry q.

@@ -12,9 +12,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Newest says how many of the newest messages of a conversation a sync tells, and
-// whether with what they answer and what members have made of them; and whether it tells
-// which unread ones mention the user.
+// Newest says how many of the newest messages of a conversation a sync has, whether with quotes and
+// notes, and whether it has the user's unread mentions.
 type Newest struct {
 	Messages int
 	Refs     bool
@@ -22,7 +21,7 @@ type Newest struct {
 	Mentions bool
 }
 
-// Changed is what a sync tells a user of one conversation; nil: nothing has changed
+// Changed returns the state of one conversation for a sync of a user; nil: nothing has changed
 // since the position that q names. The caller has put the session into the online table before.
 // Spec: P-6.2, P-6.3.
 func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest Newest) (*petrelv1.ConvState, error) {
@@ -36,7 +35,7 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 	}
 	state, hidden, err := ow.syncState(ctx, key, a.User, q)
 	if err == nil && hidden && !changed {
-		return nil, nil // the user must not learn that the other one has done something
+		return nil, nil // the user must not notice an act of the other one
 	}
 	if err != nil {
 		if im.CodeOf(err) == im.CodeNoConversation {
@@ -54,7 +53,7 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 			&convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest.Messages), Refs: newest.Refs,
 				Notes: newest.Notes})
 		if errors.Is(err, store.ErrCorrupt) {
-			return state, nil // who asks for the history gets the error
+			return state, nil // a request for the history gets the error
 		}
 		if err != nil {
 			return nil, err
@@ -69,8 +68,8 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 	return state, nil
 }
 
-// addMentions adds the unread mentions to a state. They may be of a later head than that of
-// the state. Spec: P-5.13.
+// addMentions adds the unread mentions to a state. They may be up to a later head than that of the
+// state. Spec: P-5.13.
 func (ow *Owner) addMentions(ctx context.Context, key im.Key, u im.User, state *petrelv1.ConvState) error {
 	m, err := ow.mentionsOf(ctx, key, u, im.Seq(state.Read))
 	if errors.Is(err, store.ErrCorrupt) {
@@ -81,8 +80,8 @@ func (ow *Owner) addMentions(ctx context.Context, key im.Key, u im.User, state *
 	return err
 }
 
-// damagedState is what a sync tells of a conversation that cannot be read: so one
-// damaged conversation does not keep a client from all others. Spec: P-9.5.
+// damagedState is the state of a conversation that cannot be read, so that one damaged conversation
+// does not keep a client from the others. Spec: P-9.5.
 func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, error) {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return nil, err
@@ -90,8 +89,8 @@ func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, er
 	return &petrelv1.ConvState{Conv: key.Conv.String(), Kind: q.Kind, Title: q.Title, Peer: q.Peer, Damaged: true}, nil
 }
 
-// changedSince tells whether there is anything new after the position that q
-// names: of the conversation or of u's own, and of the cursors of the other user.
+// changedSince tells whether the conversation, u's own cursor or the cursors of the other user have
+// changed after the position that q names.
 func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User,
 	q *convpb.Ask) (changed, peer bool, err error) {
 	if q.Always {
@@ -113,8 +112,8 @@ func peerOf(q *convpb.Ask, u im.User) im.User {
 	return im.User(q.Peer)
 }
 
-// syncState is the state of a conversation for u. hidden: u does not learn of moves of the
-// other user's cursors (info.receipt).
+// syncState is the state of a conversation for u. hidden: u must not notice moves of the other
+// user's cursors (info.receipt).
 func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User,
 	q *convpb.Ask) (state *petrelv1.ConvState, hidden bool, err error) {
 	// The cursors before the head: so none of them is above the head.

@@ -6,11 +6,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// tenure is the time in which this node serves a feed. It ends in one of two
-// ways. The feed is given away (sealed): what was taken is committed first. Or it
-// is lost: another node has taken it over, or nobody knows what became of a commit,
-// or the store takes no more commits of the feed until it is taken over again. Then
-// what is in memory may be wrong, and nobody may use it.
+// tenure is the time in which this node serves a feed. It ends in one of two ways. The feed is
+// given away (sealed), after a commit of the sends that were taken. Or it is lost: another node has
+// taken it over, or a commit has an unknown outcome, or the store takes no more commits of the feed
+// until the next takeover. Then the memory may be wrong, and nobody may use it.
 //
 // When the process stops, the committer ends too, and the feed is neither given away
 // nor lost.
@@ -35,8 +34,8 @@ func (t *tenure) Feed() store.Feed { return t.feed }
 // Epoch is the number of this Owner's takeover.
 func (t *tenure) Epoch() im.Epoch { return t.epoch }
 
-// seal ends the taking of sends and cursors. The committer ends when those that
-// were taken are answered.
+// seal ends the intake of sends and cursors. The committer ends when those that were taken are
+// answered.
 func (t *tenure) seal() {
 	t.mem.mu.Lock()
 	defer t.mem.mu.Unlock()
@@ -64,7 +63,7 @@ func (t *tenure) loseLocked() bool {
 // Sealed tells whether the feed was given away or is lost.
 func (t *tenure) Sealed() bool { return isClosed(t.sealed) }
 
-// Lost tells whether the feed is lost, so that nobody may use what is in memory.
+// Lost tells whether the feed is lost, so that nobody may use the memory.
 func (t *tenure) Lost() bool { return isClosed(t.lost) }
 
 func isClosed(ch chan struct{}) bool {

@@ -11,32 +11,31 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A message of a thread names the message with which the thread begins, its root, and has
-// a number: it is the first one of its thread, the second, and so on. So the owner must
-// know how many messages the thread has, and that the root may have one. Both are in the
-// store: the root's row, and a mark beside it. The committer reads neither. If it meets a
-// message of a thread that it does not know, the conversation's queue waits while a loader
-// reads. From then on the thread stays in memory. Spec: P-5.12.
+// A message of a thread names the first message of the thread, its root, and has a number in the
+// thread. So the owner must know the size of the thread, and that the root may have one. Both are
+// in the store: the root's row, and a mark beside it. The committer does not read. For a message of
+// a thread that it does not know, the conversation's queue waits while a loader reads. From then on
+// the thread stays in memory. Spec: P-5.12.
 
 // maxThreads is how many threads of one conversation stay in memory, about.
 const maxThreads = 256
 
-// threadBytes is what one of them takes, in bytes, about.
+// threadBytes is about how many bytes one of them takes.
 const threadBytes = 96
 
-// thread is what the owner knows of a message that may have a thread.
+// thread is the owner's knowledge of a message that may have a thread.
 type thread struct {
 	size    uint64  // messages, durable or not
-	pos     im.Pos  // of the commit that brings the newest of them; 0: the store had all of them when it was asked
+	pos     im.Pos  // of the commit that brings the newest of them; 0: the store had all of them when they were read
 	only    im.User // the one user who may read the root; "": all members of its time
-	refusal error   // why nothing can be in the thread; nil: nothing is in the way
+	refusal error   // the reason why nothing can be in the thread; nil: there is none
 }
 
-// threads are those of one conversation that the committer knows, by their roots.
+// threads are the threads of one conversation that the committer knows, by their roots.
 type threads map[im.Seq]thread
 
-// add takes threads that a loader has read, and forgets others that are durable up to
-// here when there are too many.
+// add takes threads that a loader has read. If there are too many, it forgets others whose messages
+// are all durable.
 func (t *threads) add(read threads, durable im.Pos) {
 	if *t == nil {
 		*t = threads{}
@@ -71,7 +70,7 @@ func (t threads) admit(u im.User, q im.Seq) (known bool, err error) {
 	return true, nil
 }
 
-// readThread reads what admit has to know of the entry q. Errors: ErrCorrupt, and others.
+// readThread reads the thread of the entry q for admit. Errors: ErrCorrupt, and others.
 func readThread(ctx context.Context, st store.Store, key im.Key, q im.Seq) (thread, error) {
 	th, err := readRoot(ctx, st, key, q)
 	if err != nil || th.refusal != nil {
@@ -89,8 +88,8 @@ func readThread(ctx context.Context, st store.Store, key im.Key, q im.Seq) (thre
 	return th, nil
 }
 
-// readRoot reads whether the entry q can have a thread: a message can, also one that was
-// recalled, if it is in no thread itself.
+// readRoot reads whether the entry q can be a root: it must be a message, recalled or not, that is
+// in no thread itself.
 func readRoot(ctx context.Context, st store.Store, key im.Key, q im.Seq) (th thread, err error) {
 	bad := fmt.Errorf("read %s seq %d: %w", key, q, store.ErrCorrupt)
 	err = st.Rows(ctx, key, q, q, func(r store.Row) bool {

@@ -16,14 +16,13 @@ type CursorMove struct {
 	User            im.User
 	Delivered, Read im.Seq
 
-	// Origin is the session that asked, whose answer is its receipt; the zero
-	// Asker: none. Done is called once, when what it says is durable; it must not
-	// block.
+	// Origin is the session that asked; its answer replaces its receipt. The zero Asker: none. Done
+	// is called once, when the cursor is durable; it must not block.
 	Origin fanout.Asker
 	Done   func(c Cursor, err *im.Error, k *fanout.WakeUps)
 
-	// WantMentions has the unread mentions looked up: they are in Mentions before Done
-	// is called. Spec: P-5.13.
+	// WantMentions asks for the unread mentions: they are in Mentions before Done is called. Spec:
+	// P-5.13.
 	WantMentions bool
 	Mentions     Mentions
 }
@@ -31,10 +30,10 @@ type CursorMove struct {
 // Mentions are the entries above a user's read cursor that mention the user.
 type Mentions struct {
 	Seqs []im.Seq // ascending, at most 50: the oldest ones
-	Head im.Seq   // later entries were not looked at, or may not be read by the user; 0: nobody has looked
+	Head im.Seq   // later entries were not searched, or may not be read by the user; 0: not searched
 }
 
-// seqsAbove are those of m above read, as a frame has them.
+// seqsAbove returns the seqs of m above read, as a frame has them.
 func (m Mentions) seqsAbove(read im.Seq) []uint64 {
 	var all []uint64
 	for _, q := range m.Seqs {
@@ -53,7 +52,7 @@ func (m *CursorMove) Frame(c Cursor) *petrelv1.CursorMoved {
 	}
 }
 
-// Cursor is how far a user is in a conversation.
+// Cursor is the pair of cursors of a user in a conversation.
 type Cursor struct {
 	Delivered, Read im.Seq
 	Counted         uint64 // at Read
@@ -64,8 +63,8 @@ func cursorOf(r *storepb.Cursor) Cursor {
 	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos())}
 }
 
-// raise moves each cursor of c forward to that of d, and delivered at least to read.
-// No cursor goes back. It returns false if none moved. Spec: P-8.6.
+// raise moves each cursor of c forward to that of d, and delivered at least to read; none goes
+// back. It returns false if none moved. Spec: P-8.6.
 func (c *Cursor) raise(d Cursor) bool {
 	moved := false
 	if d.Read > c.Read {
@@ -102,7 +101,7 @@ type userCursor struct {
 	waiting []*CursorMove // answered when newest is stored
 }
 
-// cursorBytes is what a cursor takes in memory, about.
+// cursorBytes is about how many bytes of memory a cursor takes.
 const cursorBytes = 192
 
 // keepCursors is how many cursors of a conversation stay in memory when nobody

@@ -12,16 +12,16 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What a user sends whom the other user of a direct conversation blocks is stored as
-// always, and shown to its sender alone. Who blocks whom stands in the conversation's
-// record, where the committer has it without a read. The record follows the blocker's
-// inbox (package inbox). Spec: P-5.4.
+// Messages of a user who is blocked by the other user of a direct conversation are stored as
+// always, but shown to their sender alone. The conversation's record has the blocks, so the
+// committer need not read them. The record follows the blocker's inbox (package inbox). Spec:
+// P-5.4.
 
-// hidden are how many of the messages that count as unread are withheld from each of the
-// two users of a direct conversation. It never changes; nil: none is.
+// hidden counts the messages that are withheld from each of the two users of a direct conversation,
+// of those that count as unread. It never changes; nil: none is.
 type hidden struct{ from [2]uint64 }
 
-// of is how many are withheld from the user of a side; -1: from nobody.
+// of returns the number for the user of a side; 0 for side -1.
 func (h *hidden) of(side int) uint64 {
 	if h == nil || side < 0 {
 		return 0
@@ -29,7 +29,7 @@ func (h *hidden) of(side int) uint64 {
 	return h.from[side]
 }
 
-// with is h with one more that is withheld from the user of a side.
+// with returns h plus one message for the user of a side.
 func (h *hidden) with(side int) *hidden {
 	n := &hidden{}
 	if h != nil {
@@ -39,7 +39,7 @@ func (h *hidden) with(side int) *hidden {
 	return n
 }
 
-// hiddenOf is what the head of a row says of it and the rows before it.
+// hiddenOf returns the counts up to a row, from its head.
 func hiddenOf(h *store.RowHead) *hidden {
 	if h.Flags&store.RowHides == 0 {
 		return nil
@@ -55,7 +55,7 @@ func setHidden(head *store.RowHead, h *hidden) {
 	}
 }
 
-// sideOf is which of the two users of a direct conversation u is; -1: neither.
+// sideOf returns the index of u among the two users of a direct conversation; -1: u is neither.
 func sideOf(rec *storepb.Conversation, u im.User) int {
 	if rec == nil || rec.Kind != uint32(petrelv1.ConvKind_CONV_KIND_DIRECT) {
 		return -1
@@ -63,9 +63,9 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 	return slices.Index(rec.Participants, string(u))
 }
 
-// withBlock is the record of a direct conversation in which b is true; false: it says so
-// already, or something newer. rec may be nil. newest is the cursor of who blocks; zero: it has not
-// moved lately, and b says how far it is.
+// withBlock returns the record of a direct conversation with b in it; false: it has b already, or a
+// newer one. rec may be nil. newest is the cursor of the blocker; zero: it has not moved lately,
+// and b has it.
 func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 	newest Cursor) (*storepb.Conversation, bool) {
 	if rec == nil {
@@ -89,18 +89,18 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 	return rec, true
 }
 
-// viewer is who reads rows of a conversation. Users of a direct conversation do not see
-// the same if one blocks the other.
+// viewer is a reader of the rows of a conversation. The users of a direct conversation see
+// different rows if one blocks the other.
 type viewer struct {
 	user    im.User  // "": the operator, who sees all that is stored
 	side    int      // of a direct conversation; -1: of another one
 	members *Members // of another one
 }
 
-// special are the flags of rows that not everybody sees as they are stored.
+// special are the flags of rows that some viewers do not see as they are stored.
 const special = store.RowWithheld | store.RowHides | store.RowEditWithheld
 
-// see is the wire part of a row as v may see it. It is stored itself for nearly all rows.
+// see returns the wire part of a row as v may see it: for nearly all rows stored itself.
 func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
 	switch {
 	case v.user == "" || head.Flags&(special|store.RowEdit) == 0:

@@ -1,21 +1,20 @@
-// Package fanout copies committed entries to the outboxes of their recipients.
-// The online table says who the recipients are. Entries are encoded once for each
-// codec and framing, and each writer is woken once for a commit.
+// Package fanout adds committed entries to the outboxes of their recipients, by the online table.
+// Entries are encoded once for each codec and framing, and each writer is woken once for a commit.
 //
-// Read the files in this order. For one node: deliver.go, table.go, outbox.go,
+// Read the files in this order. For one node: deliver.go, onlinetable.go, outbox.go,
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
 // mentions.go (entries that name a user: these come whole, also outside the focus),
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, ephemeral.go
-// and heldsignals.go (events that may be lost). For other nodes: remote.go (frames of a delivery
-// for them), receive.go (frames from them), nodes.go with nodetable.go (which
+// and heldsignals.go (events that may be lost). For other nodes: remotesend.go (frames of a delivery
+// for them), remotereceive.go (frames from them), nodes.go with remoteonline.go (which
 // users are online there), resync.go (users who may have missed something), presencepolicy.go
-// (nodes tell each other who may see when a user is online), and revocations.go with
-// withhold.go (a session gets nothing while nobody knows whether it is valid). trace.go shows an operator
+// (nodes tell each other who may see when a user is online), and sessionvalidity.go with
+// unconfirmed.go (a session gets nothing while nobody knows whether it is valid). inspect.go shows an operator
 // the state of an outbox.
 //
-// The package owns the online table and what waits for each connection. It may not
-// know what an entry means, who is a member, or which node owns a conversation: its
-// callers say who the recipients are. It never reads the store, and never blocks.
+// The package owns the online table and what waits for each connection. It may not know the meaning
+// of an entry, the members, or the owner of a conversation: its callers name the recipients. It
+// never reads the store, and never blocks.
 package fanout
 
 import (
@@ -38,7 +37,7 @@ type Fan struct {
 	encoded   [wire.Encodings][]byte // the rows of the present delivery
 	announced [wire.Encodings][]byte // the same for clients that want to hear of large frames
 	rows      [][]byte               // of the present delivery
-	named     named                  // those of rows that concern some users in particular
+	named     named                  // the rows that mention users
 	newest    newestRow              // of the present delivery
 	senders   []*Outbox              // the connections that wait for an answer in the present delivery
 	own       []byte
@@ -56,7 +55,7 @@ func New(t *Table) *Fan { return &Fan{Table: t} }
 // answer, or both.
 type Item struct {
 	Row    []byte // the wire part of the entry; nil: only an answer
-	Names  *Names // whom the entry concerns in particular; nil: nobody
+	Names  *Names // the users whom the entry mentions; nil: none
 	Sender Origin
 	Ack    wire.Ack  // the answer, unless Err is set
 	Repeat bool      // with Ack: the entry was stored before; only other nodes get it
@@ -133,7 +132,7 @@ func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 	}
 }
 
-// deliveryCount counts what became of the entries of one delivery.
+// deliveryCount counts the outcomes of the entries of one delivery.
 type deliveryCount struct{ delivered, hinted, lagged int }
 
 func (f *Fan) count(c deliveryCount) {
@@ -244,11 +243,10 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) 
 	f.Lagged.Add(uint64(lagged))
 }
 
-// Reaches tells whether any of some users is online, here or at another node: whether
-// Deliver would give an entry to anybody. It counts as a choice of
-// recipients, as Deliver does. Example: a new owner asks it for an old entry and hears that
-// nobody is online. Then the announcement of another node arrives that a recipient has been
-// online there all the time. That session has to sync.
+// Reaches tells whether any of some users is online, here or at another node, so that Deliver would
+// have a recipient. Like Deliver, it counts as a choice of recipients: if it finds nobody online
+// for an old entry, and the late announcement of another node then brings a user who was online
+// there all the time, that session has to sync.
 func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	if f.Remote != nil {
 		f.Remote.noteRecipientsChosen()
@@ -285,8 +283,8 @@ func (f *Fan) batchFor(n *Nodes) *remoteBatch {
 	return f.batch
 }
 
-// Flush sends what was delivered to other nodes, and wakes the writers of the
-// outboxes that got something here.
+// Flush sends the deliveries for other nodes, and wakes the writers of the outboxes that were
+// filled here.
 func (f *Fan) Flush() {
 	if f.batch != nil {
 		f.batch.flush()

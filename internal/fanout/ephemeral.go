@@ -14,15 +14,15 @@ const (
 	// conversation, sender and kind. Further ones are dropped.
 	maxOwedSignals = 32
 
-	// maxSignalAge is after which a signal that still waits is dropped: a client
-	// that reads so slowly would show what is over. It is also less than the 5 s
-	// after which nothing of a conversation reaches a user who was removed.
+	// maxSignalAge is the age at which a waiting signal is dropped: a client that reads so slowly
+	// would show it too late. It is also less than the 5 s after which nothing of a conversation
+	// reaches a removed user.
 	maxSignalAge = 4 * time.Second
 )
 
-// ephemeral is what waits for a client and may be lost: signals, and who is online. It
-// is not encoded yet, so that a later one replaces an earlier one. An outbox has
-// none before the first one. Guarded by Outbox.mu.
+// ephemeral has the waiting events of a client that may be lost: signals and presences. It is not
+// encoded yet, so that a later one replaces an earlier one. An outbox has none before the first
+// one. Guarded by Outbox.mu.
 type ephemeral struct {
 	signals   []owedSignal
 	presences []*petrelv1.Presence // of as many users as the session watches
@@ -69,9 +69,8 @@ func (o *Outbox) oweSignalLocked(s *petrelv1.Signal) bool {
 	return true
 }
 
-// Presence owes the client who is online and who is not. Nobody may change the list or
-// its presences any more. A later one of a user replaces an earlier one. The caller
-// bounds how many users there are. Spec: P-13.5.
+// Presence owes the client the presences of list, which must not be changed any more. A later one
+// of a user replaces an earlier one. The caller bounds how many users there are. Spec: P-13.5.
 func (o *Outbox) Presence(list []*petrelv1.Presence, k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,8 +84,8 @@ func (o *Outbox) Presence(list []*petrelv1.Presence, k *WakeUps) {
 	o.markLocked(k)
 }
 
-// newest adds the presences of list to those that are owed. Mostly none are: a client that
-// reads gets one list after the other.
+// newest adds the presences of list to the owed ones, mostly none: a client that reads gets one
+// list after the other.
 func newest(owed, list []*petrelv1.Presence) []*petrelv1.Presence {
 	if len(owed) == 0 {
 		return list
@@ -112,22 +111,21 @@ func (o *Outbox) ForgetPresences() {
 	}
 }
 
-// refusesEphemeralLocked returns whether nothing that may be lost is written now. A
-// client does not lag because of it.
+// refusesEphemeralLocked returns whether ephemeral events are dropped now. A client does not lag
+// because of it.
 func (o *Outbox) refusesEphemeralLocked() bool {
 	return o.closed || o.end != nil || o.unwelcomed || o.unconfirmedLocked()
 }
 
-// ephemeralDueLocked returns whether something that may be lost can be written now: not while
-// the client lags, or reads so slowly that more than half of its limit waits. It comes
-// after everything else.
+// ephemeralDueLocked returns whether ephemeral events can be written now: not while the client
+// lags, or more than half of its limit waits. They come after everything else.
 func (o *Outbox) ephemeralDueLocked() bool {
 	l := o.ephemeral
 	return len(l.signals)+len(l.presences) > 0 && !o.lagged && !o.refusesEphemeralLocked() &&
 		(o.limit < 0 || o.waitingLocked() <= int(o.limit/2))
 }
 
-// writeEphemeralLocked writes what is owed. A signal that has waited for too long is dropped.
+// writeEphemeralLocked writes the owed events, without signals that have waited for too long.
 func (o *Outbox) writeEphemeralLocked() {
 	l, e := o.ephemeral, &petrelv1.Events{}
 	for _, s := range l.signals {

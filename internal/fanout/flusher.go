@@ -15,7 +15,7 @@ import (
 type Flusher struct {
 	Meter *Meter // set before use; nil: nothing is counted
 
-	wake func() // makes the writer call Take soon; must not block
+	wake func() // makes the writer call Take soon, as loop.execute of the gateway does; must not block
 
 	mu    sync.Mutex // tier 0; guards the fields below
 	dirty []*Outbox
@@ -65,16 +65,16 @@ func (f *Flusher) add(o *Outbox, k *WakeUps) {
 	}
 }
 
-// WakeUps are wake-ups of writers that wait for the end of a piece of work. So a
-// commit wakes each writer once, and not once for each outbox. The caller that fills a WakeUps
-// must call Flush: otherwise the writers sleep until somebody else wakes them.
+// WakeUps gathers the wake-ups of writers during a piece of work, so that a commit wakes each
+// writer once, and not once for each outbox. The caller that fills it must call Flush: otherwise
+// the writers sleep until their next wake-up.
 type WakeUps struct {
 	due []*Flusher
 	now time.Duration // 0: the clock was not read since the last Flush
 }
 
-// Now is the time of the piece of work, as of measure.Now: all that it answers is
-// measured with one look at the clock.
+// Now returns the time of the piece of work, by measure.Now: one look at the clock serves all of
+// its answers.
 func (k *WakeUps) Now() time.Duration {
 	if k.now == 0 {
 		k.now = measure.Now()

@@ -3,7 +3,64 @@ package fanout
 import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/policy"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
+
+// focus has the conversations that a client wants whole, and the owed hints for the others. An
+// outbox has no focus while its client wants everything and has room for it. Guarded by Outbox.mu.
+type focus struct {
+	request uint64             // number of the newest request that was applied
+	convs   map[im.ConvID]bool // nil: all
+	// hints that are not encoded yet: a later one replaces an earlier one, but for its mention
+	owed map[im.ConvID]hint
+}
+
+// has reports whether a client wants a conversation whole.
+func (f *focus) has(id im.ConvID) bool { return f == nil || f.convs == nil || f.convs[id] }
+
+// set makes convs the focus, and returns those that were not in it before. The
+// hints that were owed for these are dropped: the caller reads their heads.
+func (f *focus) set(request uint64, convs map[im.ConvID]bool) (added []im.ConvID) {
+	if request <= f.request {
+		return nil
+	}
+	for id := range convs {
+		if f.convs == nil || !f.convs[id] {
+			added = append(added, id)
+			delete(f.owed, id)
+		}
+	}
+	f.request, f.convs = request, convs
+	return added
+}
+
+// owe notes a hint. It returns false if too many are owed already. Another node may send
+// hints of one conversation in any order.
+func (f *focus) owe(h hint) bool {
+	old, replaces := f.owed[h.conv]
+	if !replaces && len(f.owed) >= MaxHints {
+		return false
+	}
+	if h.mention = max(h.mention, old.mention); h.head < old.head {
+		h.head, h.counted = old.head, old.counted
+	}
+	if f.owed == nil {
+		f.owed = map[im.ConvID]hint{}
+	}
+	f.owed[h.conv] = h
+	return true
+}
+
+// takeOwed returns the frame with all hints that are owed, and forgets them.
+func (f *focus) takeOwed() *petrelv1.ServerFrame {
+	e := &petrelv1.Events{Hints: make([]*petrelv1.Hint, 0, len(f.owed))}
+	for _, h := range f.owed {
+		e.Hints = append(e.Hints, &petrelv1.Hint{Conv: h.conv.String(), Head: h.head, Counted: h.counted,
+			MentionSeq: h.mention})
+	}
+	f.owed = nil
+	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}}
+}
 
 // Focus makes convs the conversations whose entries the client gets whole; nil
 // means all conversations. It returns those that were not in the focus before.
@@ -44,7 +101,7 @@ func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows,
 		h.mention = named.newest
 		if alone := named.encode(o.enc); !o.focus.has(h.conv) && o.roomLocked(len(alone)) {
 			o.addLocked(alone, true)
-			if named.newest == h.head { // it says what the hint would
+			if named.newest == h.head { // it replaces the hint
 				o.markLocked(k)
 				return true, false
 			}

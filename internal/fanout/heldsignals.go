@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	maxHeld     = 4096 // signals that a node holds; further ones reach only who is online
-	maxHeldFrom = 128  // of them, of one sender; further ones reach only who is online
+	maxHeld     = 4096 // signals that a node holds; further ones reach only online users
+	maxHeldFrom = 128  // of them, of one sender; further ones reach only online users
 	maxHeldUser = 16   // for one user; the oldest one goes
 	maxHeldPair = 4    // for one user, of one sender; the oldest one goes
 )
 
-// held are the signals that wait for users whose devices may connect soon: a phone that
-// a push wakes up has to ring. Every node holds all of them, because nobody knows to
-// which one the phone connects. Spec: P-13.4.
+// held has the signals for users whose devices may connect soon: a phone that a push wakes up has
+// to ring. Every node holds all of them, because the phone may connect to any node. Spec: P-13.4.
 //
-// The rule of Table holds for them too. A delivery first holds its signal, and then
-// reads the table. A session enters the table, is welcomed, and then reads what is
-// held. So a session gets the signal by one of the two ways, or by both.
+// The rule of Table holds for them too. A delivery first holds its signal, and then reads the
+// table. A session enters the table, is welcomed, and then reads the held signals. So a session
+// gets the signal by one of the two ways, or by both.
 type held struct {
 	mu   sync.Mutex // tier 0; guards the fields below
 	of   map[im.Account][]heldSignal
@@ -35,8 +34,8 @@ type heldSignal struct {
 	until time.Time
 }
 
-// replace makes s the one that is held for a of its sender and kind; if s is not to be
-// held, none is. It returns whether one was held before.
+// replace puts s in the place of the signal of the same sender and kind that is held for a; if s
+// must not be held, it only removes that. It returns whether one was held before.
 func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +81,7 @@ func roomFor(s *petrelv1.Signal, list []heldSignal) []heldSignal {
 	return list
 }
 
-// setLocked makes list what is held for a. What was held before is not changed yet.
+// setLocked makes list the held signals of a. The former list is still unchanged.
 func (h *held) setLocked(a im.Account, list []heldSignal) {
 	if h.of == nil {
 		h.of, h.from = map[im.Account][]heldSignal{}, map[im.Account]int{}
@@ -95,7 +94,7 @@ func (h *held) setLocked(a im.Account, list []heldSignal) {
 	}
 }
 
-// countLocked counts what is held for a, or with -1 counts it no more.
+// countLocked adds the held signals of a to the counters, or with -1 subtracts them.
 func (h *held) countLocked(a im.Account, list []heldSignal, by int) {
 	h.n += by * len(list)
 	for _, x := range list {
@@ -106,14 +105,14 @@ func (h *held) countLocked(a im.Account, list []heldSignal, by int) {
 	}
 }
 
-// sweepLocked forgets what has waited long enough.
+// sweepLocked forgets signals that have waited long enough.
 func (h *held) sweepLocked(now time.Time) {
 	for a, list := range h.of {
 		h.setLocked(a, slices.DeleteFunc(slices.Clone(list), func(x heldSignal) bool { return !now.Before(x.until) }))
 	}
 }
 
-// forUser returns what is held for a.
+// forUser returns the signals held for a.
 func (h *held) forUser(a im.Account, now time.Time) []*petrelv1.Signal {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,7 +16,7 @@ type Names struct {
 	Seq   uint64   // of the entry
 	Users []string // ascending; also those who are no members, and get nothing
 	All   bool     // all members
-	But   im.User  // not this one: who sent it
+	But   im.User  // except the sender
 }
 
 func (n *Names) has(u im.User) bool {
@@ -27,10 +27,10 @@ func (n *Names) has(u im.User) bool {
 	return found
 }
 
-// named are the rows of one delivery that name users. Most deliveries have none.
+// named has the rows of one delivery that mention users. Most deliveries have none.
 type named struct {
 	all []namedRow
-	one namedRows // what of returned last
+	one namedRows // last result of of
 }
 
 type namedRow struct {
@@ -39,13 +39,13 @@ type namedRow struct {
 	row []byte
 }
 
-// namedRows are the rows that concern one user.
+// namedRows has the rows that mention one user.
 type namedRows struct {
 	newest uint64 // seq of the newest of them
 	at     []int
 	rows   [][]byte
 
-	// Many users may be concerned by the same rows: these are encoded once.
+	// Rows that mention many users are encoded once.
 	encoded [wire.Encodings][]byte
 }
 
@@ -58,8 +58,8 @@ func (n *named) add(names *Names, at int, row []byte) {
 	n.all = append(n.all, namedRow{names, at, row})
 }
 
-// of returns the rows that concern u, of those from a place on; nil: none does. It is
-// valid until the next call.
+// of returns the rows that mention u, of those from an index on; nil: none does. It is valid until
+// the next call.
 func (n *named) of(u im.User, from, rows int) *namedRows {
 	var places [4]int // there are seldom more
 	at := places[:0]
@@ -81,7 +81,7 @@ func (n *named) of(u im.User, from, rows int) *namedRows {
 	return &n.one
 }
 
-// newestOf is the seq of the newest row that concerns u; 0: none does.
+// newestOf returns the seq of the newest row that mentions u; 0: none does.
 func (n *named) newestOf(u im.User) (seq uint64) {
 	for _, x := range n.all {
 		if x.has(u) {
@@ -91,7 +91,7 @@ func (n *named) newestOf(u im.User) (seq uint64) {
 	return seq
 }
 
-// frames are n as another node gets them.
+// frames returns n as another node gets it.
 func (n *named) frames() []*clusterpb.Names {
 	var all []*clusterpb.Names
 	for _, x := range n.all {
@@ -101,7 +101,7 @@ func (n *named) frames() []*clusterpb.Names {
 	return all
 }
 
-// hash is the same for deliveries that name the same users.
+// hash returns a hash that is the same for deliveries that mention the same users.
 func (n *named) hash() uint64 {
 	if len(n.all) == 0 {
 		return 0

@@ -21,8 +21,8 @@ import (
 // maxNodes is how many other nodes can have sessions: a bit of a uint64 for each.
 const maxNodes = 64
 
-// Nodes are the other nodes: which users are online there, what this node sends
-// them, and what comes from them. Set the functions before the streams run.
+// Nodes has the other nodes: their online users, and the frames to and from them. Set the functions
+// before the streams run.
 //
 // Everything between two nodes goes through their numbered streams. That carries the
 // rule of Table over to other nodes. When a user comes online, the node first sends
@@ -35,15 +35,15 @@ const maxNodes = 64
 // entries without them. It answers which users these are, and their sessions have to
 // sync.
 //
-// An announcement can be late at a node that is not asked, and that node can take a feed
-// over meanwhile. Example: bob comes online here, and a former owner answers his sync. The
-// new owner does not know of bob yet, and pushes an entry to others. So each node tells the
-// others when it begins a tenure, and an announcement says which tenure of its receiver was
-// known. If the receiver has begun another one since, the users have to sync.
+// An announcement can be late at a node that is not asked, and that node can take a feed over
+// meanwhile. Example: bob comes online here, and a former owner answers his sync. The new owner
+// does not know of bob yet, and pushes an entry to others. So each node tells the others when it
+// begins a tenure, and an announcement names the tenure of its receiver that was known. If the
+// receiver has begun another one since, the users have to sync.
 type Nodes struct {
-	// Answered is given an answer of another node to a send of this node. It returns
-	// the connection that waits for the answer, or false if no connection does. It
-	// may change the answer. It must not block.
+	// Answered is given an answer of another node to a send of this node. It returns the connection
+	// that waits for the answer, or false if no connection does. It may change the answer. It must
+	// not block.
 	Answered func(from im.Node, ticket uint64, a *Answer) (Origin, bool)
 
 	// Lost is called when answers of a node may be lost: those about one conversation,
@@ -66,7 +66,7 @@ type Nodes struct {
 	nodes atomic.Pointer[map[im.Node]*node] // all that were ever met; replaced as a whole, under mu
 
 	Frames   atomic.Uint64 // frames with events or answers that came
-	Hints    atomic.Uint64 // those among them that had become hints
+	Hints    atomic.Uint64 // of these, frames that had become hints
 	Missed   atomic.Uint64 // sessions that had to sync
 	Garbled  atomic.Uint64 // frames that could not be decoded
 	TooLarge atomic.Uint64 // deliveries that were sent as hints, because no frame holds them
@@ -159,8 +159,8 @@ func (n *Nodes) Counts() (delivered, hinted, lagged uint64) {
 	return delivered, hinted, lagged
 }
 
-// noteRecipientsChosen notes that this process chooses recipients of entries from
-// now on. Before that nobody can have missed an entry because of this node.
+// noteRecipientsChosen notes that this process chooses recipients of entries from now on. Before
+// that no user can have missed an entry because of this node.
 func (n *Nodes) noteRecipientsChosen() {
 	if !n.recipientsChosen.Load() {
 		n.recipientsChosen.Store(true)
@@ -209,8 +209,7 @@ func (n *Nodes) onPeer(id im.Node, up bool) {
 	n.sendParts(p, allParts)
 }
 
-// onReset is called when frames of a node were lost and nothing says what was in
-// them.
+// onReset is called when frames of a node were lost without a hint.
 func (n *Nodes) onReset(from im.Node) {
 	n.ask(n.node(from), allParts)
 	n.resync.everybody()
@@ -242,7 +241,7 @@ func (n *Nodes) announce(hash uint64, online bool) {
 	}
 }
 
-// announceTo sends what compose returns, which is called with p.mu held.
+// announceTo sends the result of compose, which is called with p.mu held.
 func (n *Nodes) announceTo(p *node, hint stream.Hint, compose func() *clusterpb.Online) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -273,7 +272,7 @@ func (n *Nodes) sendTenure(p *node) {
 	n.send(p, m, stream.Hint{Kind: cluster.KindOnline, Key: "tenure", Payload: encodeOnline(m)})
 }
 
-// sendParts tells a node who is online here, in parts of the table. A user takes 8
+// sendParts sends a node the users who are online here, in parts of the table. A user takes 8
 // bytes, so the ring of a stream has room for two million users.
 func (n *Nodes) sendParts(p *node, which uint64) {
 	for which != 0 {
@@ -292,8 +291,8 @@ func (n *Nodes) sendPart(p *node, part int) {
 	})
 }
 
-// ask asks a node who is online there, in parts of the table. If the question is
-// not kept in the stream, its hint asks for all parts.
+// ask asks a node for its online users, in parts of the table. If the question is not kept in the
+// stream, its hint asks for all parts.
 func (n *Nodes) ask(p *node, which uint64) {
 	n.send(p, &clusterpb.Online{Ask: which}, stream.Hint{Kind: cluster.KindOnline, Key: "ask",
 		Payload: encodeOnline(&clusterpb.Online{Ask: allParts})})
@@ -312,7 +311,7 @@ func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
 	}
 }
 
-// handleOnline handles what a node says, or asks, about who is online.
+// handleOnline handles a node's frame about online users: an announcement, or a question.
 func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	var m clusterpb.Online
 	if err := m.UnmarshalVT(payload); err != nil || m.Part != nil && m.Part.Index >= tableParts {
@@ -396,7 +395,7 @@ func (n *Nodes) join(p *node) {
 	n.log.Error("too many nodes: sessions on the new one get no events from this one", "node", p.id)
 }
 
-// leave forgets who is online at a node, and frees its bit.
+// leave forgets the online users of a node, and frees its bit.
 func (n *Nodes) leave(p *node) {
 	i := p.index.Swap(-1)
 	if i < 0 {

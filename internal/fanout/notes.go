@@ -9,10 +9,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Notes tells users what members have made of entries of one conversation. Only sessions
-// with the capability, which have the conversation in their focus and have room, get
-// notes. Nobody syncs because of a lost note: the next one of the same entry says more, and
-// so does the page that a client reads when it shows the entry.
+// Notes sends users the changed notes of entries of one conversation. Only sessions with the
+// capability, with the conversation in their focus, and with room get them. A lost note needs no
+// sync: the next one of the same entry replaces it, and a client that shows the entry reads a page
+// with it.
 //
 // Only the goroutine that publishes commits may call it, as with Deliver. Spec: P-5.11.
 func (f *Fan) Notes(key im.Key, to []im.User, notes []*petrelv1.Note) {

@@ -40,7 +40,7 @@ type Outbox struct {
 	Large     bool // capability large, on WebSocket
 
 	enc      wire.Encoding
-	borrowed bool // guarded by mu, here for its size: other outboxes have pending too, so nobody may change it
+	borrowed bool // pending is shared with other outboxes: copy before a write. Guarded by mu; here to save padding
 	flusher  *Flusher
 
 	mu      sync.Mutex // tier 1; guards the fields below
@@ -176,9 +176,9 @@ func (o *Outbox) push(b []byte, newest *newestRow, named *namedRows, shared bool
 	return false, false
 }
 
-// takesNoEventsLocked returns whether events are dropped now. One reason is that
-// nobody has known for too long whether the session is valid. Then the client is told
-// that it lags. Its sync is refused until that is known.
+// takesNoEventsLocked returns whether events are dropped now. One reason is an unconfirmed session,
+// whose validity was unknown for too long. Then the client is told that it lags, and its sync is
+// refused until the session is confirmed.
 func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	if o.closed || o.end != nil || o.lagged || o.unwelcomed {
 		return true
@@ -190,8 +190,7 @@ func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	return false
 }
 
-// lagLocked has the client sync. The hints that it is owed go: the answer to the
-// sync says the same.
+// lagLocked has the client sync. The owed hints are dropped: the answer to the sync has the same.
 func (o *Outbox) lagLocked(k *WakeUps) {
 	o.lagged = true
 	if o.focus != nil {
@@ -201,8 +200,8 @@ func (o *Outbox) lagLocked(k *WakeUps) {
 	o.markLocked(k)
 }
 
-// Lag has the client sync, because events that it should know were not pushed. It
-// does nothing before the welcome: the client reads everything after it.
+// Lag has the client sync, because events for it were not pushed. It does nothing before the
+// welcome: the client reads everything after it.
 func (o *Outbox) Lag(k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -248,8 +247,8 @@ func (o *Outbox) Pending() int {
 	return o.waitingLocked()
 }
 
-// End tells the client that the connection closes with e. The writer closes it
-// after what is pending. Only the first call has an effect, and returns true.
+// End tells the client that the connection closes with e. The writer closes it after the pending
+// bytes. Only the first call has an effect, and returns true.
 func (o *Outbox) End(e *im.Error, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -272,7 +271,7 @@ func (o *Outbox) EndAfterAnswer(e *im.Error, k *WakeUps) {
 	}
 }
 
-// Close drops what is pending: the connection is gone.
+// Close drops the pending bytes: the connection is gone.
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	o.closed = true
@@ -283,7 +282,7 @@ func (o *Outbox) Close() {
 	o.mu.Unlock()
 }
 
-// Piece is what Take returns. Its bytes must not be changed.
+// Piece is the result of Take. Its bytes must not be changed.
 type Piece struct {
 	Bytes  []byte
 	pooled bool
@@ -317,7 +316,7 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 	return p, o.end
 }
 
-// announced is p with what tells the client of large frames.
+// announced returns p with the announcements of its large frames.
 func (p Piece) announced(c wire.Codec) Piece {
 	b := wire.AnnounceLarge(p.Bytes, c)
 	if len(b) == len(p.Bytes) {
@@ -367,9 +366,9 @@ func (o *Outbox) writeHintsLocked() {
 	o.appendLocked(o.focus.takeOwed())
 }
 
-// TrackValidity has the outbox take no events while nobody knows whether its
-// session is still valid. The session was valid at a moment of r. It is called
-// before the outbox enters the online table, and only if there are other nodes.
+// TrackValidity has the outbox take no events while its session is unconfirmed. The session was
+// valid at a moment of r. It is called before the outbox enters the online table, and only if there
+// are other nodes.
 func (o *Outbox) TrackValidity(r *Revocations, validAt time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -395,8 +394,8 @@ func (o *Outbox) Confirm(at time.Duration) {
 	}
 }
 
-// Unconfirmed returns whether nothing of what is meant for the user may be written now,
-// because for too long nobody has known whether the session is valid.
+// Unconfirmed returns whether nothing that is meant for the user may be written now, because the
+// validity of the session was unknown for too long.
 func (o *Outbox) Unconfirmed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

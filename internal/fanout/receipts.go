@@ -14,20 +14,19 @@ import (
 // Receipt says that the cursors of a member have moved.
 type Receipt struct {
 	*petrelv1.Receipt
-	Origins []Asker // the sessions that moved them: these learn it from their answer
+	Origins []Asker // the sessions that moved them, which get an answer instead
 }
 
-// Asker is a session that asked for something.
+// Asker is the session behind a request.
 type Asker struct {
 	Node im.Node // where it is; empty: on this node
 	ID   uint64  // of its Outbox
 }
 
-// Receipts tells users how far the members of one conversation have got. Only
-// sessions with the capability get receipts. A session that has no room gets none. A
-// session that does not have the conversation in its focus gets the frame only if one
-// of the receipts is of its own user. Nobody syncs because of a lost receipt: the next
-// one of the same member says more.
+// Receipts sends users the receipts of members of one conversation. Only sessions with the
+// capability and with room get them. A session that does not have the conversation in its focus
+// gets the frame only if one of the receipts is of its own user. A lost receipt needs no sync: the
+// next one of the same member replaces it.
 //
 // Only the goroutine that publishes commits may call it, as with Deliver.
 // Spec: P-8.6.

@@ -18,8 +18,8 @@ const (
 	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table sync
 )
 
-// resync has users of this node sync who may have missed events, because another
-// node did not know of them or because what it sent was lost.
+// resync has users of this node sync who may have missed events: another node did not know of them,
+// or its frames were lost.
 type resync struct {
 	table    *Table
 	sessions *atomic.Uint64 // counts those that have to sync

@@ -17,12 +17,12 @@ const (
 	// MaxFocused is how many sessions get a signal that is only for those in focus.
 	MaxFocused = 100
 
-	// maxSignalUsers is how many users of another node such a signal names. Which of
-	// them have the conversation in their focus, only that node knows.
+	// maxSignalUsers is how many users of another node such a signal names. Only that node knows
+	// which of them have the conversation in their focus.
 	maxSignalUsers = 1000
 )
 
-// Signal is what a user tells the others in a conversation.
+// Signal is a signal of a user with its delivery options.
 type Signal struct {
 	Key     im.Key
 	Signal  *petrelv1.Signal // not modified any more
@@ -35,7 +35,7 @@ type Signals struct {
 	table *Table
 	nodes *Nodes // nil: there are no other nodes
 	batch *remoteBatch
-	turn  int // with which user the next one begins that does not reach everybody
+	turn  int // user with which the next signal begins that does not reach everybody
 
 	Delivered atomic.Uint64 // to sessions on this node, by Deliver
 }
@@ -49,8 +49,8 @@ func NewSignals(t *Table, n *Nodes) *Signals {
 	return g
 }
 
-// Deliver queues a signal for sessions of users. Nothing waits for it, and what is lost
-// stays lost. Spec: P-13.1.
+// Deliver queues a signal for sessions of users. Nothing waits for it, and a lost signal is not
+// sent again. Spec: P-13.1.
 func (g *Signals) Deliver(s *Signal, to []im.User) {
 	if len(to) == 0 {
 		return
@@ -91,8 +91,8 @@ func (g *Signals) Deliver(s *Signal, to []im.User) {
 	}
 }
 
-// hold notes a signal that is to be held, or ends one that is. It returns whether all
-// other nodes need the signal, also those at which no user is online.
+// hold holds a signal, or ends a held one. It returns whether all other nodes need the signal, also
+// those at which no user is online.
 func (g *Signals) hold(s *Signal, to []im.User) (everywhere bool) {
 	if !s.mayBeHeld() {
 		return false

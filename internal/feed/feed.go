@@ -1,8 +1,7 @@
-// Package feed runs the consumers of the feeds. A consumer makes something of each commit:
-// it keeps lists of users, for example. It has a name and a position of its own in each feed,
-// and what it has made is durable before the position is stored. So it does everything at
-// least once. The feed forgets what all consumers have read, and waits for none that has read
-// nothing for MaxBehind.
+// Package feed runs the consumers of the feeds. A consumer processes each commit: it keeps lists of
+// users, for example. It has a name and a position of its own in each feed, and stores the position
+// after its results are durable. So it processes each commit at least once. The feed forgets what
+// all consumers have read, and waits for none that has read nothing for MaxBehind.
 //
 //   - feed.go reads a feed for a consumer
 //   - position.go stores the position, and finds one to go on from when commits are gone

@@ -29,7 +29,7 @@ func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.
 			g.identify(&clientConn{TCPConn: nc.(*net.TCPConn)}, take) // of a listener of New
 		case errors.Is(err, net.ErrClosed):
 			return nil
-		default: // no file descriptors left, most likely
+		default: // probably no file descriptors are left
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			g.log.Warn("accept failed", "err", err)
 			<-time.After(pause)
@@ -95,7 +95,7 @@ func (g *Gateway) serveHTTP(srv *http.Server) error {
 	accepting.Go(func() { _ = g.accept(l.Listener, l.take) }) // it is closed then
 	err := ended(srv.Serve(l))
 	g.goAway()
-	_ = l.Close() // again, unless the server has not come to it
+	_ = l.Close() // a second time, unless the server has not started
 	accepting.Wait()
 	return err
 }

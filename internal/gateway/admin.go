@@ -17,7 +17,7 @@ import (
 // AdminOptions say where and how an Admin listens.
 type AdminOptions struct {
 	Addr string // host:port
-	// nil: plaintext. It is not used where only this machine reaches the address: no certificate is for that
+	// nil: plaintext. Not used on a loopback address, which no certificate names
 	TLS     *tls.Config
 	Handler http.Handler
 	Access  func() *Access // its Origins do not count: only pages of the listener itself may call it
@@ -26,9 +26,9 @@ type AdminOptions struct {
 	Log     *slog.Logger
 }
 
-// Admin is the listener of operators. Clients have no business there, so it does
-// without most of what the Gateway does against floods. But every program of this host
-// reaches it, so silent connections make room for others, as they do at the Gateway.
+// Admin is the listener of operators. Clients do not use it, so it lacks most of the Gateway's
+// protection against floods. But every program of this host reaches it, so silent connections make
+// room for others, as at the Gateway.
 type Admin struct {
 	o      AdminOptions
 	ln     net.Listener
@@ -40,8 +40,7 @@ type Admin struct {
 // adminDrain is how long the end of an Admin waits for answers under way.
 const adminDrain = time.Second
 
-// NewAdmin binds the address; Run serves it. Errors name the address and what to
-// do.
+// NewAdmin binds the address; Run serves it. Errors name the address and the remedy.
 func NewAdmin(o AdminOptions) (*Admin, error) {
 	ln, err := listen(o.Addr, "--listen-admin")
 	if err != nil {
@@ -78,7 +77,7 @@ func (a *Admin) Run(ctx context.Context) error {
 	end, cancel := context.WithTimeout(context.Background(), adminDrain)
 	defer cancel()
 	if srv.Shutdown(end) != nil {
-		_ = srv.Close() // what is still under way has had its time
+		_ = srv.Close() // requests still under way have had their time
 	}
 	return <-ended
 }
@@ -106,11 +105,11 @@ func (l adminListener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter takes a place for a new connection, which end closes. It waits while all places are those of
-// operators' requests, and returns nil if done is closed meanwhile.
+// enter takes a place for a new connection, which end closes. It waits while all places have
+// requests of operators, and returns nil if done is closed meanwhile.
 func (a *Admin) enter(addr netip.Addr, end func(), done <-chan struct{}) *place {
 	for {
-		// Operators and others come from one address, as through a proxy.
+		// Operators and other programs share an address, as behind a proxy.
 		if p, _ := a.limits.enter(ofHTTP, addr, true, time.Now()); p != nil {
 			p.attach(end)
 			return p
@@ -123,15 +122,15 @@ func (a *Admin) enter(addr netip.Addr, end func(), done <-chan struct{}) *place 
 	}
 }
 
-// note follows the states of a connection. Also a request without a key keeps no place: its client may
-// be silent too.
+// note follows the states of a connection. A request without a key does not keep its place: its
+// client may be silent, too.
 func (a *Admin) note(p *place, state http.ConnState) {
 	p.note(state, true)
 	wake.Set(a.freed)
 }
 
-// handler refuses names that are not ours, and what pages of strangers ask for: a
-// browser on this machine reaches the address, whatever page it shows.
+// handler refuses foreign host names, and requests of foreign pages: a browser on this machine
+// reaches the address, whatever page it shows.
 func (a *Admin) handler() http.Handler {
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,9 +140,9 @@ func (a *Admin) handler() http.Handler {
 	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), a.o.Log, "listen.admin", own.Handler(linksOnly(a.o.Handler)))
 }
 
-// linksOnly lets pages of strangers only link to this address, which a person may follow. The
-// protection against other origins lets every GET pass, and a page can learn from that too,
-// such as how long /metrics takes.
+// linksOnly refuses requests of foreign pages other than links that a person follows. The
+// protection against other origins lets every GET pass, and a page can learn from a GET, such as
+// how long /metrics takes.
 func linksOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {

@@ -18,12 +18,13 @@ type clientConn struct {
 	*net.TCPConn
 	client net.Addr      // nil: the peer
 	place  *place        // of a connection of the HTTP server; else nil
-	stall  time.Duration // of a stream: how long its peer may take nothing of what is written; 0: the deadline counts
+	stall  time.Duration // of a stream: how long its peer may take no bytes; 0: the deadline counts
 
 	turns share.Turns // while the handshake is under way
-	// notes since when the peer has to say something, zero: we have to; false: the connection has to end
+	// notes since when the server waits for the peer, zero: the peer waits; false: the connection
+	// has to end
 	await  func(time.Time) bool
-	budget time.Duration // for the peer, of the handshake
+	budget time.Duration // time that the peer has for its part of the handshake
 }
 
 // RemoteAddr is the address of the client.
@@ -54,7 +55,7 @@ func (a *clientConn) readInHandshake(nc net.Conn, b []byte) (int, error) {
 	if err := nc.SetReadDeadline(begun.Add(a.budget)); err != nil {
 		return 0, err
 	}
-	// Bytes that come one by one end no silence: what it was waited for before counts too.
+	// Single bytes do not end the silence: the time waited before counts, too.
 	if !a.await(begun.Add(a.budget - handshakeTimeout)) {
 		return 0, os.ErrDeadlineExceeded
 	}
@@ -64,9 +65,8 @@ func (a *clientConn) readInHandshake(nc net.Conn, b []byte) (int, error) {
 	return n, err
 }
 
-// Write writes b. The peer of a stream may take as long for it as it needs, as long as it
-// goes on taking. That is seen here alone: TLS tells of a whole record or of none.
-// Spec: P-6.4.
+// Write writes b. The peer of a stream may be slow, as long as it makes progress. Only this layer
+// sees the progress: TLS reports a whole record or none. Spec: P-6.4.
 func (a *clientConn) Write(b []byte) (int, error) {
 	if a.stall == 0 {
 		return a.TCPConn.Write(b)
@@ -74,7 +74,7 @@ func (a *clientConn) Write(b []byte) (int, error) {
 	return a.writeMoving(a.TCPConn, b)
 }
 
-// writeMoving is Write to nc as long as its peer goes on taking.
+// writeMoving is Write to nc while its peer makes progress.
 func (a *clientConn) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	moved := time.Now()
 	for {
@@ -107,21 +107,20 @@ func placeOf(nc net.Conn) *place {
 	return a.place
 }
 
-// newTurns shares out the cores that TLS handshakes may have. When ten thousand clients
-// come back at once, a handshake that has begun ends soon, and others begin later.
-// Were all of them under way together, most would miss their time, and begin anew.
-// Handshakes are served in the order of coming.
+// newTurns shares out the cores for TLS handshakes, in the order of arrival. When ten thousand
+// clients come back at once, a handshake that has begun ends soon, and others begin later. If all
+// were under way together, most would time out and begin anew.
 func newTurns() share.Turns { return share.NewTurns(runtime.NumCPU() - 1) }
 
-// awaitTurn waits until the handshakes that came before have begun. Nothing is accepted before
-// that: the others are in the queue of the kernel meanwhile, where they cost nothing.
+// awaitTurn waits until the handshakes that came before have begun. Until then nothing is accepted:
+// connections in the queue of the kernel cost nothing.
 func (g *Gateway) awaitTurn() {
 	g.turns.Begin()
 	g.turns.End()
 }
 
-// handshakeTLS does a TLS handshake, unless there is none to do. The time that it waits for
-// a core does not count. await is that of clientConn.
+// handshakeTLS does the TLS handshake of a TLS connection. The wait for a core does not count
+// against its time. await is that of clientConn.
 func (g *Gateway) handshakeTLS(nc net.Conn, await func(time.Time) bool) bool {
 	t, ok := nc.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {

@@ -11,20 +11,20 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// conn is one connection, whatever its transport: it turns what is read into
-// frames for its session, and what goes wrong into a named end.
+// conn is one connection of any transport: it turns bytes into frames for its session, and faults
+// into a named end.
 //
-// Its fields belong to its reader, the goroutine that calls input: an event
-// loop, or the connection's own. Writers use sess.Out and call closing. An idle
-// connection costs its memory, so it does not point to what its transport knows.
+// Its fields belong to its reader, the goroutine that calls input: an event loop, or the
+// connection's own. Writers use sess.Out and call closing. It is small, since each idle connection
+// has one: it has no pointer to its transport.
 type conn struct {
 	sess *session.Session // nil before the first frame
 	framer
 	addr  [16]byte      // as netip.Addr.As16 makes it, which is smaller than a netip.Addr
 	place *place        // in the limits; nil once the session is welcomed
-	marks atomic.Uint32 // of the constants below; the writer reads them
+	marks atomic.Uint32 // flags below; the writer reads them
 	proxy bool          // addr is that of a proxy, and so not the client's
-	deaf  bool          // the end is decided: nothing that is read counts any more
+	deaf  bool          // the end is decided: later input is ignored
 	left  bool          // the session knows that the connection is gone
 }
 
@@ -36,7 +36,7 @@ func newConn(p *place, f wire.Framing) conn {
 // peer is the address that counts for the limits.
 func (c *conn) peer() netip.Addr { return netip.AddrFrom16(c.addr).Unmap() }
 
-// Marks of the reader for the writer, about the end.
+// Flags of the reader for the writer, about the end.
 const (
 	markBroken  = 1 << iota // the WebSocket framing is broken
 	markCounted             // the end is in the gateway's numbers
@@ -46,11 +46,11 @@ const (
 // finish and busy.
 type link interface {
 	put(b []byte)        // writes b after what was put or taken from the outbox before; keeps nothing of it
-	finish(quick bool)   // closes the socket after what was put; quick: the peer sends nothing more
-	busy(limit int) bool // reports whether more than limit bytes wait for the socket, after writing what it takes
+	finish(quick bool)   // closes the socket after all that was put; quick: the peer sends nothing more
+	busy(limit int) bool // reports whether more than limit bytes wait, after a write of all that the socket takes
 }
 
-// reader is what the connections of one goroutine share.
+// reader is shared by the connections of one goroutine.
 type reader struct {
 	g       *Gateway
 	flusher *fanout.Flusher
@@ -60,18 +60,18 @@ type reader struct {
 const (
 	closeInternal = 1011
 
-	maxUnread = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
+	maxUnread = 64 << 10 // waiting bytes above which WebSocket pings go unanswered
 	// bytes of answers that may wait beyond the outbox's limit for events, for a connection and for all of its user
 	maxAnswers = 4 << 20
 	maxExcess  = 16 << 20 // bytes read and thrown away after the end, before the socket is closed on the peer
 
-	// maxEarlyExcess is how many reads that is of a connection that was not welcomed: each packet
+	// maxEarlyExcess is the limit, in reads, for a connection that was not welcomed: each packet
 	// costs a wake-up, and a peer can send thousands of them while its end is on the way.
 	maxEarlyExcess = 4
 )
 
-// input takes what was read; b may be changed and is not kept. The caller
-// flushes r.wakeUps.
+// input handles the bytes of one read; it may change b and does not keep it. The caller flushes
+// r.wakeUps.
 func (c *conn) input(b []byte, r *reader, l link) {
 	if c.deaf || r.g.deaf.Load() {
 		return
@@ -97,10 +97,10 @@ func (c *conn) input(b []byte, r *reader, l link) {
 	c.answer(&ctl, l)
 }
 
-// tooEarly counts a read of n bytes of a connection that is not welcomed. It has one hello to
-// say, with which others may come in one read: pings, and the frames that are refused. It
-// needs few reads for that. Reads beyond freeReads come from one budget of all strangers.
-// An event loop cannot let a connection wait, so it ends one when that budget is used up.
+// tooEarly counts a read of n bytes of a connection that is not welcomed. It needs few reads: for
+// one hello, some pings, and frames that are refused. Reads beyond freeReads come from one budget
+// of all strangers. An event loop cannot delay a connection, so it ends one when that budget is
+// used up.
 func (c *conn) tooEarly(n int, g *Gateway) *im.Error {
 	if c.greeted() {
 		return nil
@@ -115,9 +115,8 @@ func (c *conn) tooEarly(n int, g *Gateway) *im.Error {
 	return nil
 }
 
-// control is what one read asks for by control frames: a close, or else the
-// newest ping. Only that is answered (RFC 6455 5.5.3), so that a flood of pings
-// costs one write for each read.
+// control has the control frames of one read that need an answer: a close, or else the newest ping.
+// Older pings get none (RFC 6455 5.5.3), so a flood of pings costs one write for each read.
 type control struct {
 	op      byte
 	n       uint8
@@ -153,7 +152,7 @@ func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 			return &fault{err: &im.Error{Code: im.CodeUnknownCodec}}
 		}
 		if c.place != nil {
-			c.place.await(time.Time{}) // the answer to its hello is ours to give
+			c.place.await(time.Time{}) // from now on the peer waits for us
 		}
 		c.sess = r.g.hub.Open(c.encoding(), r.flusher)
 		c.sess.Out.Conn = l.(interface{ ClientAddr() netip.Addr }) // by the conn in it
@@ -168,8 +167,8 @@ func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 	return nil
 }
 
-// readsNoAnswers returns whether so many answers wait that the client may ask nothing more. Those
-// of all connections of its user count together: one user may have many.
+// readsNoAnswers returns whether so many answers wait that the connection has to end. All
+// connections of its user count together.
 func (c *conn) readsNoAnswers(limit int, l link) bool {
 	return limit >= 0 && c.sess.Out.Pending() > limit &&
 		(l.busy(limit+maxAnswers) || c.sess.Unread() > limit+maxAnswers)
@@ -189,7 +188,7 @@ func (c *conn) frameLimit(l *session.Limits) int32 {
 // greeted reports whether the session is welcomed, and counted so.
 func (c *conn) greeted() bool { return c.place == nil }
 
-// noteWelcome moves the connection out of the unauthenticated ones once.
+// noteWelcome counts the connection as authenticated, once.
 func (c *conn) noteWelcome() {
 	if !c.greeted() && c.sess.Ready() {
 		c.place.welcome()
@@ -214,8 +213,7 @@ func (c *conn) ClientAddr() netip.Addr {
 	return c.peer()
 }
 
-// encoding is how the server writes; JSON while the client has not chosen.
-// Spec: P-1.3.
+// encoding is that of the server's frames; JSON while the client has not chosen. Spec: P-1.3.
 func (c *conn) encoding() wire.Encoding {
 	e := wire.Encoding{Codec: wire.JSON, Framing: c.framing}
 	if c.codec == protoCodec {
@@ -251,8 +249,7 @@ func (c *conn) end(e *im.Error, r *reader, l link) {
 	l.finish(false)
 }
 
-// closing appends what the transport says at the end of a connection.
-// Spec: P-1.6.
+// closing appends the transport's last bytes of a connection. Spec: P-1.6.
 func (c *conn) closing(dst []byte, e *im.Error, g *Gateway) []byte {
 	marks := c.marks.Load()
 	if marks&markCounted == 0 {
@@ -289,7 +286,7 @@ func (c *conn) answerClose(payload []byte, l link) {
 	l.finish(true)
 }
 
-// leave tells the session, once, that the connection is gone.
+// leave notifies the session, once, that the connection is gone.
 func (c *conn) leave() {
 	c.deaf = true
 	c.part = nil
@@ -299,7 +296,7 @@ func (c *conn) leave() {
 	}
 }
 
-// pressedPause is how long each read waits while memory is full: so much less comes in, and the
+// pressedPause is how long each read waits while memory is full: it slows the input, so that the
 // garbage collector gets ahead.
 const pressedPause = 5 * time.Millisecond
 

@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// framer cuts what a connection reads into frames. It holds no buffer while
-// nothing is incomplete. Only the connection's reader touches it.
+// framer cuts the bytes of a connection into frames. It has a buffer only for an incomplete frame.
+// Only the connection's reader touches it.
 type framer struct {
 	framing wire.Framing
 	codec   codec
@@ -17,7 +17,7 @@ type framer struct {
 	part    *partial // nil while nothing is incomplete
 }
 
-// codec is what the first frame chose. Spec: P-1.3.
+// codec is the choice of the first frame. Spec: P-1.3.
 type codec uint8
 
 const (
@@ -26,11 +26,11 @@ const (
 	protoCodec
 )
 
-// partial is what has been read of something incomplete.
+// partial has the bytes so far of an incomplete frame or message.
 type partial struct {
 	rest  []byte // the beginning of a frame, as it came
 	msg   []byte // the fragments so far of a message, unmasked
-	frags int    // how many those are; 0: none
+	frags int    // number of these fragments
 }
 
 // frame is one complete message of the peer, or a control frame of WebSocket.
@@ -79,9 +79,9 @@ func (f *framer) tooLarge(n uint64) *fault {
 		limit)}
 }
 
-// cut passes every frame that b completes to emit, in order, and keeps what is
-// incomplete. It may change b and does not keep it. When it or emit finds a
-// fault, that is returned and the framer must not be used again.
+// cut passes every frame that b completes to emit, in order, and copies an incomplete rest. It may
+// change b and does not keep it. It returns the first fault, also of emit; the framer must not be
+// used after that.
 func (f *framer) cut(b []byte, emit func(frame) *fault) *fault {
 	old := 0
 	if f.part != nil && len(f.part.rest) > 0 {
@@ -107,14 +107,14 @@ func (f *framer) cut(b []byte, emit func(frame) *fault) *fault {
 	return nil
 }
 
-// keep remembers the beginning of a frame; own means that it is ours already.
+// keep stores the beginning of a frame; own means that rest is a buffer of the framer.
 func (f *framer) keep(rest []byte, own bool) {
 	switch {
 	case len(rest) > 0:
 		if f.part == nil {
 			f.part = &partial{}
 		}
-		if own && len(rest) == len(f.part.rest) { // nothing was cut off: it is where it was
+		if own && len(rest) == len(f.part.rest) { // no frame was complete: the buffer stays
 			return
 		}
 		if own && cap(f.part.rest) <= 4*len(rest)+1024 { // else a small rest would hold a big read's buffer

@@ -1,27 +1,27 @@
-// Package gateway holds the clients' connections: it listens, turns bytes into
-// frames for their sessions, writes what waits in their outboxes, and enforces
-// what a connection may cost. It also listens for operators.
+// Package gateway holds the clients' connections: it listens, turns bytes into frames for their
+// sessions, writes their outboxes, and enforces limits on connections. It also listens for
+// operators.
 //
 // Begin with gateway.go, which has the listeners for clients and what all connections
 // share. The other files, in the order in which a connection meets them:
 //
-//   - Admission: resets.go (addresses whose connections are reset for some seconds), limits.go
+//   - Admission: shutout.go (addresses whose connections are reset for some seconds), limits.go
 //     (the tables of limits, and the counters), refusals.go (a refused connection gets the reason).
 //   - Before the protocol: accept.go (connections of both ports are accepted and admitted),
-//     clientconn.go with proxyheader.go (the header in which a proxy names the client, and the TLS
-//     handshake).
-//   - HTTP: handshake.go (the HTTP servers, and the upgrade to WebSocket), hosts.go (names
-//     under which the server is called), browsers.go (pages that may call it), proxies.go
-//     (the client of a request that came through proxies), throttle.go (reads of connections
-//     on which nobody has logged in).
+//     clientconn.go (the TCP connection below TLS, and the TLS handshake), proxyprotocol.go (the
+//     header of the PROXY protocol).
+//   - HTTP: httpserver.go (the HTTP servers and their bounds), upgrade.go (from HTTP to
+//     WebSocket), hosts.go (names under which the server is called), httpsecurity.go (origins of
+//     pages, headers of answers, TLS), forwardedheader.go (the client that proxies name in a
+//     header), throttle.go (reads of connections on which nobody has logged in).
 //   - A connection of a client: conn.go (what is read becomes frames for the session),
 //     frames.go with tcp.go and ws.go (where a frame ends).
-//   - Who reads and writes its socket: loop.go (one of the event loops, without TLS) with
-//     wheel.go (their timers), or stream.go (a goroutine of its own).
+//   - The reader and writer of its socket: loop.go (one of the event loops, without TLS) with
+//     timerwheel.go, or goroutineconn.go (goroutines of its own, with TLS).
 //   - The listener of operators: admin.go.
 //
-// The package owns the sockets, and the limits of how many there are. It may not know what
-// a frame means: the session does. Spec: P-1, P-2.5, P-7, P-9.
+// The package owns the sockets and their limits. It may not know what a frame means: that is the
+// session's part. Spec: P-1, P-2.5, P-7, P-9.
 package gateway
 
 import (
@@ -61,12 +61,12 @@ type Options struct {
 	ExposedHeaders []string // of Handler's answers, that pages may read beside those of Connect
 
 	ProxyHeader   string // in which Access.Proxies name the client: X-Forwarded-For, the default, or Forwarded
-	ProxyProtocol bool   // they begin each connection, on both ports, with a header of the PROXY protocol, version 2
+	ProxyProtocol bool   // proxies begin each connection, on both ports, with a header of the PROXY protocol, version 2
 
 	Heartbeat    time.Duration // silence before a probe; 30 s; negative: never
 	Misses       int           // further silent intervals before a link is dead; 2
 	HelloTimeout time.Duration // from the connection to the hello; 10 s
-	WriteStall   time.Duration // how long a socket may take nothing of what waits; 10 s
+	WriteStall   time.Duration // how long a socket may take no bytes while some wait; 10 s
 	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
 
 	Loops int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
@@ -75,9 +75,8 @@ type Options struct {
 	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and 512
 	MaxRefusals int // connections that get the reason why there is no room; 64
 
-	// MinSilence is how long a connection may be silent before its hello, or before
-	// a request, until it may have to make room for another one; 300 ms. A client on
-	// a slow network needs some of it.
+	// MinSilence is how long a connection may be silent before its hello, or before a request,
+	// until it may have to make room for another one; 300 ms. Clients on slow networks need it.
 	MinSilence time.Duration
 
 	Pressed func() bool  // memory is full; nil: it never is
@@ -111,8 +110,8 @@ func (o *Options) setDefaults() {
 // all that are there before it serves the others again, about 50 µs for each.
 const maxEnrolling = 8
 
-// drainPause is between the last frame that is taken and the announcement of
-// the end: the answers under way leave first. Spec: P-9.3.
+// drainPause is the time between the last accepted frame and the announcement of the end, for the
+// answers under way. Spec: P-9.3.
 const drainPause = 100 * time.Millisecond
 
 // Gateway serves the clients' connections.
@@ -138,17 +137,17 @@ type Gateway struct {
 	grace                                         time.Duration // for a peer to close after our end
 
 	refusals refusals
-	gone     context.Context // done when nothing that arrives is taken any more
+	gone     context.Context // done when all input is ignored
 	goAway   context.CancelFunc
-	// capacity MaxUpgrades: connections whose proxy has not said yet for whom it speaks; full: the next TCP
-	// connection waits in the queue of the kernel
+	// capacity MaxUpgrades: connections whose proxy has not named the client yet; full: the next
+	// TCP connection waits in the queue of the kernel
 	announcing chan struct{}
 	// capacity maxEnrolling for each loop: connections that are given to the event loops; full: the next one waits, a
 	// TCP connection in the queue of the kernel
 	enrolling chan struct{}
 
 	loops    []*loop     // set by Run before it serves
-	deaf     atomic.Bool // nothing that is read counts any more
+	deaf     atomic.Bool // all input is ignored
 	ending   atomic.Bool // every connection is being ended
 	upgrades atomic.Int32
 
@@ -158,8 +157,7 @@ type Gateway struct {
 	tasks   sync.WaitGroup // hand-overs, streams, refusals; nothing is added unless serving
 }
 
-// New binds the addresses; Run serves them. Errors name the address and what
-// to do.
+// New binds the addresses; Run serves them. Errors name the address and the remedy.
 func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
@@ -276,9 +274,9 @@ func addrOf(ln net.Listener) net.Addr {
 	return ln.Addr()
 }
 
-// Run serves until ctx ends or a listener fails, then drains: it stops
-// accepting, lets the answers under way leave, tells every connection to come
-// back later, and closes what has not gone by itself within DrainTimeout.
+// Run serves until ctx ends or a listener fails, then drains: it stops accepting, sends the answers
+// under way, tells every client to come back later, and closes the connections that remain after
+// DrainTimeout.
 func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.start(); err != nil {
 		return err
@@ -378,7 +376,7 @@ func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
 	shutdown.Wait()
 
 	g.mu.Lock()
-	g.serving = false // from here on nobody hands over
+	g.serving = false // from here on there are no hand-overs
 	g.mu.Unlock()
 	for _, s := range g.allStreams() {
 		s.drop()
@@ -406,8 +404,8 @@ func (g *Gateway) allStreams() []*stream {
 	return slices.Collect(maps.Keys(g.streams))
 }
 
-// draining is the end of one connection of many: they come back over a time
-// that grows with their number, 1,000 a second.
+// draining returns the error that ends a connection in a drain: clients come back over a time that
+// grows with their number, 1,000 a second.
 func (g *Gateway) draining() *im.Error {
 	n, _ := g.limits.counts()
 	return &im.Error{Code: im.CodeDraining, RetryAfter: spread(time.Second +
@@ -498,7 +496,7 @@ func (g *Gateway) logOnce(level slog.Level, message string, args ...any) {
 	}
 }
 
-// panicked logs what a connection broke.
+// panicked logs a panic of a connection.
 func (g *Gateway) panicked(p any, stack []byte) {
 	g.log.Error("connection panicked", "err", p, "stack", string(stack))
 }

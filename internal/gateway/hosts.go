@@ -11,33 +11,32 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Access says under which names the server is addressed, from which pages of
-// browsers, and through which proxies. It may change while the server runs.
+// Access has the host names of the server, the origins of pages that may call it, and the trusted
+// proxies. It may change while the server runs.
 type Access struct {
 	// Hosts are names of the server, like chat.example.org. *.example.org is every
 	// name below example.org, and * is every name.
 	Hosts []string
 
-	// Origins are where pages may come from that call the server, like
-	// https://chat.example.org, beside the server itself. "*" is any.
+	// Origins are the origins of pages that may call the server, like https://chat.example.org,
+	// beside the server's own. "*" is any.
 	Origins []string
 
-	// Proxies are the peers whose word is taken for whom they speak for.
+	// Proxies are the peers that are trusted to name their clients.
 	Proxies []netip.Prefix
 }
 
 // isOwnName tells whether a request for host is meant for a server that listens on an
 // address of this machine only (loopback), or elsewhere.
 //
-// A page of a stranger can let a name of its own stand for an address that only
-// the browser reaches (DNS rebinding). For the browser the server is then the
-// page's own, and it lets the page read what the server answers. The Host header
-// has the name of the stranger. It cannot be an IP address, nor a name without a
-// dot, which nobody outside can give away. Spec: P-12.6.
+// A foreign page can point a name of its own to an address that only the browser reaches (DNS
+// rebinding). For the browser the page and the server then have one origin, so the page may read
+// the answers. The Host header has the foreign name. That cannot be an IP address, nor a name
+// without a dot, which nobody outside can register. Spec: P-12.6.
 func (a *Access) isOwnName(hostport string, loopback bool) bool {
 	name := hostName(hostport)
 	if name == "" || isLoopback(name) {
-		return true // browsers always say a name; health checks of HTTP/1.0 may not
+		return true // browsers always send a name; health checks of HTTP/1.0 may not
 	}
 	if !loopback {
 		if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
@@ -82,7 +81,7 @@ func onLoopback(addr net.Addr) bool {
 	return ok && a.IP.IsLoopback()
 }
 
-// checkHost refuses requests for names that are not ours, and logs the first.
+// checkHost refuses requests for foreign names, and logs the first.
 func checkHost(access func() *Access, loopback bool, log *slog.Logger, listener string,
 	next http.Handler) http.Handler {
 	var once sync.Once
@@ -98,7 +97,7 @@ func checkHost(access func() *Access, loopback bool, log *slog.Logger, listener 
 	})
 }
 
-// logStrangeHost logs the first request for a name that is not ours.
+// logStrangeHost logs the first request for a foreign name.
 func logStrangeHost(log *slog.Logger, listener, host string) {
 	log.Warn("requests for a host name that is none of the server's are refused; if it is one, add it to listen.hosts; if a proxy has put it into the Host header, have the proxy pass on what the client sent; this is said once", "listener", listener, "host", hostName(host))
 }

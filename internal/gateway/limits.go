@@ -30,11 +30,11 @@ type kind uint8
 const (
 	greeted kind = iota // its session is welcomed
 	waiting             // it has not said hello
-	ofHTTP              // it belongs to the HTTP server, which an upgrade ends
+	ofHTTP              // it belongs to the HTTP server, until an upgrade
 	kinds
 )
 
-// limit is a row of the table of limits for how many connections there are.
+// limit is a row of the table of limits of the number of connections.
 type limit struct {
 	name      string
 	of        kind              // connections that it refuses
@@ -47,8 +47,8 @@ type limit struct {
 	after     time.Duration     // the client may come back after this time, or twice as much
 }
 
-// table has the limits for how many connections there are, in the order in which they are asked. The
-// first that is reached decides. How many a user may have is a limit of package session.
+// table has the limits of the number of connections, in the order in which they are checked. The
+// first that is reached decides. Package session limits the connections of a user.
 var table = [...]limit{
 	{
 		name: limitOfAll, of: waiting, counts: []kind{greeted, waiting},
@@ -82,7 +82,7 @@ var table = [...]limit{
 	},
 }
 
-// Limits that are asked elsewhere than in place.
+// Limits that limits.place does not check.
 var (
 	newConnections = limit{name: limitOfNew, text: "too many new connections of the IP address", after: time.Second}
 	handshakes     = limit{name: limitOfHandshakes, text: "too many handshakes are under way", after: time.Second}
@@ -103,7 +103,7 @@ type addressRate struct {
 	friends int           // factor of both for an address from which somebody is logged in
 }
 
-// rates has the limits for how often an address may do something.
+// rates has the limits of the rate of an address.
 var rates = [...]addressRate{
 	rateOfNew: {share: 1, burst: 1, friends: 1}, // the next connection is refused
 	// The next connection is reset as soon as it is accepted, which takes no goroutine, buffer or place.
@@ -168,7 +168,8 @@ func sourceOf(a netip.Addr) source {
 	return s
 }
 
-// place is what the limits know of a connection until its session is welcomed, or the HTTP server ends it.
+// place is the entry of a connection in the limits, until its session is welcomed or the HTTP
+// server ends it.
 type place struct {
 	l      *limits
 	kind   kind
@@ -275,8 +276,8 @@ func (p *place) attach(end func()) bool {
 	return p.e != nil
 }
 
-// await notes since when the server waits for the peer; zero: the peer waits for the server. It reports
-// whether the connection still has its place.
+// await notes since when the server waits for the peer (zero: the peer waits for the server). It
+// reports whether the connection still has its place.
 func (p *place) await(since time.Time) bool {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -287,7 +288,7 @@ func (p *place) await(since time.Time) bool {
 	return p.e != nil
 }
 
-// Vouched notes that somebody whose token or key was right has sent a request over the connection.
+// Vouched notes a request with a valid token or key on the connection.
 func (p *place) Vouched() {
 	p.free.Store(vouchedBytes)
 	p.known.Store(true)

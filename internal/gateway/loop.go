@@ -27,8 +27,8 @@ const haveLoops = true
 // is one such buffer for each loop.
 const readBuffer = 64 << 10
 
-// loop is one event loop with its plaintext connections. All fields below mu's
-// belong to the loop's goroutine, and so does every connection of it.
+// loop is one event loop with its plaintext connections. The fields from wheel on, and every
+// connection of the loop, belong to its goroutine.
 type loop struct {
 	gnet.BuiltinEventEngine
 	g      *Gateway
@@ -36,7 +36,7 @@ type loop struct {
 	open   atomic.Int32 // connections handed over and not yet closed
 
 	mu      sync.RWMutex   // tier 0; guards the fields below
-	el      gnet.EventLoop // known from the first connection on; nobody needs it before
+	el      gnet.EventLoop // known from the first connection on
 	stopped bool
 
 	flushTask, tickTask gnet.Runnable
@@ -77,18 +77,16 @@ func (t task) Run(context.Context) error {
 	return nil
 }
 
-// execute queues a task for the loop's goroutine. It does nothing, and reports
-// false, before the first connection and when the loop has stopped: gnet would
-// write to a file descriptor that may be somebody else's by now. Under the lock
-// it writes to an eventfd, which does not block.
+// execute queues a task for the loop's goroutine. It does nothing, and reports false, before the
+// first connection and when the loop has stopped: gnet would write to a file descriptor that may
+// belong to another file by now. Under the lock it writes to an eventfd, which does not block.
 func (l *loop) execute(t gnet.Runnable) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.el != nil && !l.stopped && l.el.Execute(context.Background(), t) == nil
 }
 
-// stop closes what is left of the connections and ends the loop. No hand-over
-// may be under way.
+// stop closes the remaining connections and ends the loop. No hand-over may be under way.
 func (l *loop) stop() {
 	l.mu.Lock()
 	l.stopped = true
@@ -100,10 +98,9 @@ func (l *loop) stop() {
 
 var errNotEnrolled = errors.New("the event loop did not take the connection")
 
-// enroll hands a connection over to the loop and returns once the loop has it.
-// nc is closed, and its socket goes on, in the loop. early is what has been
-// read of it already. The caller lets go of its place in the limits when this
-// fails.
+// enroll hands a connection over to the loop and returns once the loop has it. nc is closed, and
+// its socket goes on, in the loop. early has the bytes that were read already. If it fails, the
+// caller gives back the place in the limits.
 func (l *loop) enroll(c *loopConn, nc *net.TCPConn, early []byte) error {
 	c.lp = l
 	if len(early) > 0 {
@@ -118,8 +115,8 @@ func (l *loop) enroll(c *loopConn, nc *net.TCPConn, early []byte) error {
 		l.open.Add(-1)
 		return fmt.Errorf("enroll %s: %w", c.peer(), err)
 	}
-	// gnet keeps the addresses that net has made. Nobody asks it for them, and their
-	// bytes would be two objects more of each connection.
+	// gnet keeps the addresses that net has made. They are not used, and their bytes would be two
+	// objects more for each connection.
 	for _, a := range [...]net.Addr{nc.LocalAddr(), nc.RemoteAddr()} {
 		if a, ok := a.(*net.TCPAddr); ok {
 			a.IP = nil
@@ -154,8 +151,7 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 	return nil, gnet.None
 }
 
-// OnTraffic takes everything that was read; what is not consumed here gnet
-// would gather without a bound.
+// OnTraffic takes everything that was read; gnet would gather unconsumed bytes without a bound.
 func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	c := gc.Context().(*loopConn)
 	defer l.rescue(c, &action)
@@ -174,8 +170,8 @@ func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	return gnet.None
 }
 
-// OnClose ends a connection whose socket is closed. Its file descriptor can be
-// somebody else's from now on, so nothing may be written to it any more.
+// OnClose ends a connection whose socket is closed. Nothing may be written any more: its file
+// descriptor can belong to another file from now on.
 func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
 	c := gc.Context().(*loopConn)
 	c.state = stateClosed
@@ -190,13 +186,12 @@ func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
 func (l *loop) rescue(c *loopConn, action *gnet.Action) {
 	if p := recover(); p != nil {
 		l.g.panicked(p, debug.Stack())
-		l.reader.wakeUps.Flush() // others wait for what was done before it
+		l.reader.wakeUps.Flush() // earlier frames have filled outboxes
 		*action = gnet.Close
 	}
 }
 
-// flush writes what waits for the loop's connections: each one's with one
-// call, however many events it is.
+// flush writes the outboxes of the loop's connections, each with one call for all of its events.
 func (l *loop) flush() {
 	l.dirty = l.reader.flusher.Take(l.dirty)
 	for i, o := range l.dirty {
@@ -254,7 +249,7 @@ func (l *loop) endAll(reason func() *im.Error) {
 // The states of a connection of a loop.
 const (
 	stateOpen    uint8 = iota
-	stateDrained       // its end is written; what gnet still holds of that is on its way
+	stateDrained       // its end is written, though gnet may still hold a part of it
 	stateShut          // our side is shut; waiting for the peer's, so that it reads the end
 	stateClosed
 )
@@ -267,7 +262,7 @@ type loopConn struct {
 	gc         gnet.Conn
 	next, prev *loopConn // of the wheel's slot
 	due        uint32    // in ticks, as all times here
-	mark       uint32    // when it was opened, last heard or probed (once greeted), or went to its state
+	mark       uint32    // when it was opened, last heard or probed (once greeted), or entered its state
 	written    uint32    // bytes, modulo 2^32
 	taken      uint32    // of these, acknowledged by the peer when last looked at
 	moved      uint32    // when taken last changed; counts while backlog
@@ -280,8 +275,8 @@ type loopConn struct {
 	quick      bool  // finish without waiting for the peer
 }
 
-// heard notes a sign of life. Nothing is planned anew for it, unless the
-// connection comes under the heartbeat by it.
+// heard notes a sign of life. It plans no new look, unless the heartbeat of the connection begins
+// with it.
 func (c *loopConn) heard() {
 	if c.state != stateOpen || !c.greeted() {
 		return
@@ -313,7 +308,7 @@ func (c *loopConn) put(b []byte) {
 	}
 }
 
-// watch looks soon at a connection whose socket does not take everything.
+// watch plans an early look at a connection whose socket does not take everything.
 func (c *loopConn) watch() {
 	n := c.gc.OutboundBuffered()
 	if n == 0 || c.backlog {
@@ -324,7 +319,7 @@ func (c *loopConn) watch() {
 	c.lp.wheel.put(c, c.lp.wheel.now+1)
 }
 
-// held is how many bytes gnet holds of what was written.
+// held returns how many of the written bytes gnet still holds.
 func (c *loopConn) held() int {
 	if c.state == stateClosed {
 		return 0
@@ -332,15 +327,15 @@ func (c *loopConn) held() int {
 	return c.gc.OutboundBuffered()
 }
 
-// acknowledged is how much of what was written the peer has acknowledged, modulo 2^32; held
-// is what gnet holds of it. What the kernel took says less: it takes the next bytes when a
-// third of its buffer is free, and a slow peer may need longer for that than a stall.
+// acknowledged returns how many of the written bytes the peer has acknowledged, modulo 2^32; gnet
+// still has held of them. The kernel's own progress is too coarse: it takes further bytes when a
+// third of its buffer is free, and a slow peer may need longer for that than the limit of a stall.
 func (c *loopConn) acknowledged(held int) uint32 {
 	unacknowledged, _ := unix.IoctlGetUint32(c.gc.Fd(), unix.SIOCOUTQ) // 0 where the kernel does not say it
 	return c.written - uint32(held) - unacknowledged
 }
 
-// flush writes what waits in the outbox, and the end if that is reached.
+// flush writes the outbox, and the end of the connection if it is reached.
 func (c *loopConn) flush(o *fanout.Outbox) {
 	p, end := o.Take()
 	c.put(p.Bytes)
@@ -376,7 +371,7 @@ func (c *loopConn) finish(quick bool) {
 	c.expire()
 }
 
-// expire looks at the connection: its tick has come, or its state changed.
+// expire checks a connection whose tick has come, or whose state has changed.
 func (c *loopConn) expire() {
 	now := c.lp.wheel.now
 	switch c.state {
@@ -412,8 +407,8 @@ func (c *loopConn) expire() {
 	c.lp.wheel.put(c, now+1)
 }
 
-// checkLife enforces hello timeout and heartbeat, and returns when to look
-// again. Spec: P-3.1, P-7.
+// checkLife enforces hello timeout and heartbeat, and returns the tick of the next look. Spec:
+// P-3.1, P-7.
 func (c *loopConn) checkLife(now uint32) (next uint32) {
 	if c.deaf {
 		return now + 1
@@ -437,14 +432,13 @@ func (c *loopConn) checkLife(now uint32) (next uint32) {
 		return now + 1
 	}
 	c.probes++
-	c.mark = now // a whole interval to answer, however late this look was
+	c.mark = now // the peer gets a whole interval, however late this look was
 	c.sess.Probe(&c.lp.reader.wakeUps)
 	return now + c.lp.g.beatTicks
 }
 
-// checkProgress corrects what the outbox thinks of the backlog, and ends a
-// connection that takes nothing of it. It reports whether there is one still.
-// Spec: P-6.4.
+// checkProgress corrects the outbox's number of the backlog, and ends a connection that takes none
+// of it. It reports whether a backlog remains. Spec: P-6.4.
 func (c *loopConn) checkProgress(now uint32) bool {
 	held := c.held()
 	if c.sess != nil {
@@ -469,8 +463,8 @@ func (c *loopConn) checkProgress(now uint32) bool {
 	return true
 }
 
-// shut tells the peer that nothing more comes, and goes on reading, so that
-// the kernel does not reset the connection before the peer has read its end.
+// shut shuts the socket for writing, and goes on reading, so that the kernel does not reset the
+// connection before the peer has read its end.
 func (c *loopConn) shut() {
 	if c.quick || unix.Shutdown(c.gc.Fd(), unix.SHUT_WR) != nil {
 		c.drop()
@@ -485,7 +479,7 @@ func (c *loopConn) drop() {
 	_ = c.lp.el.Close(c.gc) // OnClose does the rest
 }
 
-// gnetLog sends gnet's own lines to our log.
+// gnetLog passes gnet's own lines to our log.
 type gnetLog struct{ *slog.Logger }
 
 func (l gnetLog) Debugf(string, ...any) {}

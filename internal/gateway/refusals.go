@@ -15,13 +15,13 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// refusals are the connections that are being refused: each gets the reason, and is closed. A
-// connection that is closed without a word looks like a network that is broken, and its
-// client comes back at once. Each refused connection has a file descriptor until it is
-// gone, so only some of them are there at once. When one more comes, the oldest is
-// closed. It has its code by then: the first write to a new socket does not block.
+// refusals are the connections that are being refused: each gets the reason, and is closed. Without
+// the reason, a client would take the close for a broken network, and come back at once. Each
+// refused connection has a file descriptor until it is gone, so their number is bounded: a further
+// one closes the oldest, which has got its reason, because the first write to a new socket does not
+// block.
 type refusals struct {
-	time time.Duration // refusalTime, but for tests
+	time time.Duration // refusalTime; tests change it
 	open chan *refusal // capacity MaxRefusals; oldest first, also some that are gone; full: the oldest is closed
 }
 
@@ -33,14 +33,14 @@ type refusal struct {
 }
 
 const (
-	refusalTime = time.Second // for the peer to read why, and to close
+	refusalTime = time.Second // for the peer to read the reason, and to close
 
 	// minTLSRefusal is how long a refused TLS connection may stay in any case, for the
 	// handshake. The others wait for a place meanwhile, in the queue of the kernel.
 	minTLSRefusal = 100 * time.Millisecond
 )
 
-// add makes room for nc and takes it in.
+// add adds nc, and makes room for it.
 func (r *refusals) add(nc net.Conn) *refusal {
 	x := &refusal{nc, time.Now(), make(chan struct{})}
 	for {
@@ -63,8 +63,8 @@ func (r *refusals) add(nc net.Conn) *refusal {
 	}
 }
 
-// turnAway tells a client why there is no room, and closes its connection. why is in the framing of
-// the port. The caller has called begin and does not use nc any more.
+// turnAway sends a client the reason of its refusal, why, in the framing of the port, and closes
+// its connection. The caller has called begin and does not use nc any more.
 func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byte) {
 	g.limits.noteShortLived(time.Now(), client, proxy)
 	if g.o.TLS != nil {
@@ -89,7 +89,8 @@ func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byt
 		if c, ok := nc.(interface{ CloseWrite() error }); ok {
 			_ = c.CloseWrite()
 		}
-		// Unread bytes would make the kernel reset the connection before the peer has read why.
+		// Unread bytes would make the kernel reset the connection before the peer has read the
+		// reason.
 		buf := make([]byte, maxReadBuffer)
 		for range maxEarlyExcess {
 			if _, err := nc.Read(buf); err != nil {
@@ -99,13 +100,13 @@ func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byt
 	}()
 }
 
-// kickOverTCP is a refusal as a client of the TCP port reads it. Spec: P-1.3, P-9.1.
+// kickOverTCP encodes a refusal for a client of the TCP port. Spec: P-1.3, P-9.1.
 func kickOverTCP(e *im.Error) []byte {
 	return wire.AppendFrame(nil, wire.Encoding{Codec: wire.JSON, Framing: wire.TCP}, wire.KickFrame(e))
 }
 
-// responseOverHTTP is a refusal as a client of the HTTP port reads it, whatever it asks
-// for. Spec: P-9.1.
+// responseOverHTTP encodes a refusal as a complete HTTP response, the same for every request. Spec:
+// P-9.1.
 func responseOverHTTP(e *im.Error) []byte {
 	body := errorJSON(e)
 	return fmt.Appendf(nil,

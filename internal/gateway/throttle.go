@@ -7,9 +7,9 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// A frame of HTTP/2 has as few as nine bytes and costs microseconds of CPU. A connection that is read
-// as fast as it sends could keep a core busy. So reads of connections on which nobody has logged in
-// take tokens, and the kernel makes a client wait that sends more than is read.
+// A frame of HTTP/2 has as few as nine bytes and costs microseconds of CPU. A connection that is
+// read at its own speed could keep a core busy. So reads of connections before a login take tokens,
+// and the kernel slows down a client that sends faster.
 const (
 	tokenBytes   = 1 << 10 // of one read, which takes one token
 	vouchedBytes = 8 << 20 // read without counting after a request with a token or key that is right

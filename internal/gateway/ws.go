@@ -111,8 +111,8 @@ func (f *framer) cutWebSocket(b []byte, emit func(frame) *fault) (n int, ft *fau
 	return n, ft
 }
 
-// check judges a header before its payload is there; all is false while only
-// its first two bytes count. Spec: P-1.5, P-2.5.
+// check checks a header before its payload has come; all is false while only its first two bytes
+// are known. Spec: P-1.5, P-2.5.
 func (f *framer) check(h *header, all bool) *fault {
 	switch {
 	case h.rsv:
@@ -141,7 +141,7 @@ func (f *framer) check(h *header, all bool) *fault {
 			return ft
 		}
 	}
-	if !all { // the rest of the verdict must not depend on how the bytes came
+	if !all { // the result must not depend on how the bytes were divided into reads
 		return nil
 	}
 	if h.padded {
@@ -153,8 +153,8 @@ func (f *framer) check(h *header, all bool) *fault {
 	return f.tooLarge(uint64(before) + h.length)
 }
 
-// choose holds a message's opcode against the codec of the connection; the
-// first one decides it.
+// choose compares a message's opcode with the codec of the connection, which the first message
+// decides.
 func (f *framer) choose(op byte) *fault {
 	c := protoCodec
 	if op == opText {
@@ -169,7 +169,7 @@ func (f *framer) choose(op byte) *fault {
 	return nil
 }
 
-// accept takes one complete frame and passes on what it completes.
+// accept takes one complete frame, and passes on the message that it completes.
 func (f *framer) accept(h *header, payload []byte, emit func(frame) *fault) *fault {
 	switch {
 	case h.op >= opClose:
@@ -206,8 +206,8 @@ func appendPong(dst, payload []byte) []byte {
 	return append(append(dst, 0x80|opPong, byte(len(payload))), payload...)
 }
 
-// closeAnswer is the code to answer a close frame with: the peer's own, or
-// what is wrong with it; 0: the peer gave none.
+// closeAnswer returns the code of the answer to a close frame: the peer's own, or that of its
+// fault; 0: the peer gave none.
 func closeAnswer(payload []byte) int {
 	switch {
 	case len(payload) == 0:

@@ -74,10 +74,10 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *Options) (*keySet, err
 	return k, err
 }
 
-// stay keeps a fetch of keys at the address that the operator has named.
+// stay follows no redirect: keys come only from the configured address.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// briefly reads no more than maxKeySet of an answer: the library reads all that comes.
+// briefly bounds an answer to maxKeySet bytes, which the library does not.
 type briefly struct{ http.RoundTripper }
 
 func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -1,7 +1,7 @@
 // Package im is the vocabulary of Petrel: the identifiers and numbers that
 // every other package uses, and the errors that a client may see.
 //
-// Read im.go for the identifiers, ids.go for those that are derived, then errors.go and shown.go. The file
+// Read im.go for the identifiers, deriveids.go for those that are derived, then errors.go and displaytext.go. The file
 // codes_gen.go is generated from proto/errors.yaml.
 //
 // The package imports nothing but the standard library. So it may not know how
@@ -156,7 +156,8 @@ type Account struct {
 	User   User
 }
 
-// OfTenant is what counts for all accounts of the tenant of a together. It is no account.
+// OfTenant returns the key of a counter for all accounts of the tenant of a together. It is no
+// account.
 func (a Account) OfTenant() Account { return Account{Tenant: a.Tenant} }
 
 func (a Account) String() string { return fmt.Sprintf("%d/%s", a.Tenant, a.User) }

@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Cluster starts n servers as the nodes of one cluster on o.Postgres, whose
-// embedded buses find each other. They have one operator and one certificate.
+// Cluster starts n nodes of one cluster. They share o.Postgres, one operator and one certificate,
+// and find each other by their embedded buses.
 func Cluster(t testing.TB, n int, o Options) []*Server {
 	t.Helper()
 	buses := proctest.FreePorts(t, n)
@@ -30,7 +30,7 @@ func Cluster(t testing.TB, n int, o Options) []*Server {
 		for key, value := range o.Config {
 			of.Config[key] = value
 		}
-		of.TLS = false // the certificate is that of the first one
+		of.TLS = false // they share a certificate, made below
 		nodes = append(nodes, newServer(t, of))
 	}
 	if o.TLS {
@@ -70,8 +70,8 @@ func StartAll(nodes []*Server) {
 	WaitSettled(nodes)
 }
 
-// WaitSettled waits until each of some nodes reaches the others and every
-// partition is where it stays while they are there.
+// WaitSettled waits until each of some nodes reaches the others and every partition is at the node
+// that should own it.
 func WaitSettled(nodes []*Server) {
 	t := nodes[0].t
 	t.Helper()

@@ -1,6 +1,5 @@
-// Package imtest starts a whole server inside a test, on free ports of the
-// loopback and a folder of its own, as `petrel serve` would, and gives the test
-// an operator's hands: users, groups, limits.
+// Package imtest starts a whole server inside a test, on free ports of the loopback and a folder of
+// its own, as `petrel serve` would, and lets the test act as the operator: users, groups, limits.
 package imtest
 
 import (
@@ -28,8 +27,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// Options say which server a test wants; the zero value is one without TLS and
-// without the limits that only get into a test's way.
+// Options configure the server of a test; the zero value has no TLS and few limits.
 type Options struct {
 	Dir    string            // of the store; "": a temporary folder
 	TLS    bool              // with a certificate made for this test
@@ -82,10 +80,10 @@ type Server struct {
 	stop  func()     // nil: it does not run
 	kill  func()     // nil: it cannot be killed
 	pid   int        // of a process of its own; else 0
-	ended chan error // capacity 1; what it ended with
+	ended chan error // capacity 1; the error of its end
 }
 
-// cheapPasswords: tests have thousands of users, and nobody guesses their passwords.
+// cheapPasswords make cheap hashes, since tests have thousands of users.
 var cheapPasswords = password.Work{Memory: 8, Time: 1, Threads: 1}
 
 // Start starts a server, waits until it is ready, and redeems its setup link.
@@ -221,7 +219,7 @@ func (s *Server) setUp() {
 		s.AdminURL(), connect.WithInterceptors(bearer(s.key)))
 }
 
-// patiently asks again while the store of a server does not answer in time.
+// patiently repeats a request while the store of a server does not answer in time.
 func patiently[A any](ask func() (A, error)) (a A, err error) {
 	eventually.Holds(func() bool {
 		a, err = ask()
@@ -241,8 +239,7 @@ func bearer(key string) connect.UnaryInterceptorFunc {
 	}
 }
 
-// For is the same server for a test that does not start or end it: its errors
-// are those of t.
+// For returns the same server for a subtest t, which gets its errors and does not end it.
 func (s *Server) For(t testing.TB) *Server {
 	of := *s
 	of.t = t
@@ -347,7 +344,7 @@ func (s *Server) URL(f wire.Framing) string {
 	return "tcp://" + s.tcp
 }
 
-// TLS is what a client of this server needs; nil without TLS.
+// TLS is the configuration for clients of this server; nil without TLS.
 func (s *Server) TLS() *tls.Config {
 	if s.cert == nil {
 		return nil

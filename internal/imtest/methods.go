@@ -35,10 +35,10 @@ func Methods() map[string]protoreflect.MethodDescriptor {
 	return all
 }
 
-// Way is a way to call a method.
+// Way is a protocol for calls.
 type Way string
 
-// The ways on HTTP. gRPC goes over HTTP/2, with prior knowledge without TLS.
+// The protocols over HTTP. gRPC goes over HTTP/2, with prior knowledge if there is no TLS.
 const (
 	ByJSON    Way = "JSON"
 	ByProto   Way = "protobuf"
@@ -95,8 +95,8 @@ func (s *Server) Call(ctx context.Context, way Way, name, credential string, req
 	return res.Msg, nil
 }
 
-// Refusal is the error of the catalogue in what a client of Connect returns;
-// err itself when there is none. Spec: P-12.3.
+// Refusal returns the error of the catalogue in the error of a Connect client; err itself if there
+// is none. Spec: P-12.3.
 func Refusal(err error) error {
 	c, ok := errors.AsType[*connect.Error](err)
 	if !ok || len(c.Details()) == 0 {

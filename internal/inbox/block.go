@@ -1,27 +1,24 @@
 package inbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"sort"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
-	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A user blocks another one by a setting in their own inbox. The consumer of the inbox's
-// feed carries it into the record of the direct conversation, whose owner withholds by it.
-// It carries each at least once. The seq of the entry is its version, so one that is
-// carried late takes nothing back. Spec: P-5.4.
+// A user blocks another one by a setting in their own inbox. The consumer of the inbox's feed
+// carries each block at least once into the record of the direct conversation, by which its owner
+// withholds messages. The seq of the entry is the version of the block, so a late one changes
+// nothing. Spec: P-5.4.
 
-// blocks are what the entries from..end-1 of an inbox say about blocked users. What was
-// compacted meanwhile had been carried before that.
+// blocks returns the changes of blocks in the entries from..end-1 of an inbox. Entries that were
+// compacted meanwhile had been carried before.
 func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]*conv.Send, error) {
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
@@ -40,7 +37,7 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 		direct := im.Key{Tenant: key.Tenant, Conv: c.convs.IDs().Direct(key.Tenant, one, other)}
 		if b.Blocked {
 			at, err := c.store.Cursor(ctx, direct, one)
-			if err != nil && !errors.Is(err, store.ErrCorrupt) { // the other one is told of no cursor then
+			if err != nil && !errors.Is(err, store.ErrCorrupt) { // without the cursor, the other user gets no receipts
 				return err
 			}
 			b.Delivered, b.Read = at.GetDelivered(), at.GetRead()
@@ -74,9 +71,9 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 	return sends, err
 }
 
-// noteBlocks stores who has blocked whom, so that one look says whom a user may block. A
-// block that ends stays there: what is carried late could take the newest one away. The
-// conversation says what holds.
+// noteBlocks stores the pairs of blockers and blocked users, so that one read finds all whom a user
+// may block. A pair stays after the end of its block: a late removal could hit a newer block. The
+// conversation's record is decisive.
 func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
 	var puts []store.RecordPut
 	for _, s := range blocks {
@@ -89,47 +86,4 @@ func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
 		return nil
 	}
 	return c.store.Update(ctx, puts)
-}
-
-// keepDropped is for how long the rows that a snapshot has taken the place of are kept.
-// They are not read any more, but a repeat of what has made them is known by them. Nobody
-// repeats anything after that. Spec: P-4.8, P-8.11, P-12.4.
-const keepDropped = 30 * 24 * time.Hour
-
-// dropCompacted removes the rows of an inbox below first, with which a snapshot begins, as
-// far as they are old enough. If it cannot, and those that are not, go with the next
-// snapshot.
-func (c *Consumer) dropCompacted(ctx context.Context, key im.Key, first im.Seq) {
-	until := uint64(c.Now().Add(-keepDropped).UnixMilli())
-	var failed error
-	young := sort.Search(int(first)-1, func(i int) bool { // of the seqs 1..first-1
-		old, err := c.isBefore(ctx, key, im.Seq(i+1), until)
-		failed = errors.Join(failed, err)
-		return !old
-	})
-	if failed == nil && young > 0 {
-		failed = c.store.DropRows(ctx, key, im.Seq(young+1))
-	}
-	if failed != nil && ctx.Err() == nil {
-		c.log.WarnContext(ctx, "drop compacted entries of an inbox failed", "conv", key.Conv.String(), "err", failed)
-	}
-}
-
-// isBefore tells whether the row q is of before a time, or dropped already. So a damaged row
-// takes those before it with it.
-func (c *Consumer) isBefore(ctx context.Context, key im.Key, q im.Seq, ms uint64) (before bool, err error) {
-	var bad error
-	err = c.store.Rows(ctx, key, q, q, func(row store.Row) bool {
-		var m petrelv1.Message
-		var stored []byte
-		if _, stored, bad = store.SplitRow(row.Value); bad == nil {
-			bad = wire.ParseMessage(stored, &m)
-		}
-		before = m.TimeMs < ms
-		return true
-	})
-	if err = cmp.Or(err, bad); errors.Is(err, store.ErrCorrupt) {
-		return true, nil
-	}
-	return before, err
 }

@@ -3,25 +3,28 @@ package inbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// An inbox of many entries about few things is compacted: a snapshot of what they come to
-// is written after them, in parts, and with its last part the entries before it are
-// removed. Each part is admitted only directly after the one before (conv/admit.go), so
-// nothing can come between the entries that the snapshot was made of and the snapshot. If
-// something does, the rest of the snapshot is refused, and those parts that are there say
-// nothing. Any node compacts, after it has folded the inbox for a sync. Spec: P-8.11.
+// An inbox of many entries about few subjects is compacted: a snapshot of their sum is written
+// after them, in parts, and its last part removes the entries before it. Each part is admitted only
+// directly after the one before (conv/admit.go). If another entry comes between, the rest of the
+// snapshot is refused, and its stored parts do not count. Any node compacts, after it has folded
+// the inbox for a sync. Spec: P-8.11.
 
-// An inbox is compacted when it has Syncer.CompactFrom entries, and compactTimes as many
-// as things that they are about; and when what is known of removed settings takes maxRemoved,
-// and more than those that are set: one entry may remove many.
+// An inbox is compacted when it has Syncer.CompactFrom entries, and compactTimes as many as
+// subjects; and when the removed settings take maxRemoved bytes, and more than the present ones:
+// one entry may remove many.
 const (
 	compactFrom  = 1024
 	compactTimes = 4
@@ -31,8 +34,8 @@ const (
 	compactTime  = 5 * time.Second // that a sync spends on it
 )
 
-// dueToCompact tells whether the inbox of l is to be compacted. It does not grow by that
-// which is not removed by it.
+// dueToCompact tells whether the inbox of l is to be compacted. Entries that a compaction cannot
+// remove do not count.
 func (l *list) dueToCompact(from int) bool {
 	if l.entries() < cmp.Or(from, compactFrom) && l.set < maxRemoved {
 		return false
@@ -42,7 +45,7 @@ func (l *list) dueToCompact(from int) bool {
 		removed >= max(maxRemoved, l.sums.bytes)
 }
 
-// snapshot gathers the parts of one while they are folded.
+// snapshot gathers the parts of a snapshot while they are folded.
 type snapshot struct {
 	first uint64
 	parts uint32 // that have come
@@ -51,15 +54,15 @@ type snapshot struct {
 	named map[nameOf]setting
 }
 
-// addSnapshot folds a part of a snapshot. A whole one takes the place of all that was
-// folded before it, also of names that are not in it: they were removed.
+// addSnapshot folds a part of a snapshot. A whole one replaces all that was folded before; names
+// that are not in it were removed.
 func (f *folding) addSnapshot(p *petrelv1.InboxSnapshot, q im.Seq, bytes int) error {
 	if p.Part == 0 {
 		f.snapshot = &snapshot{first: p.First, items: map[im.ConvID]*item{}, named: map[nameOf]setting{}}
 	}
 	s := f.snapshot
 	if s == nil || s.first != p.First || s.parts != p.Part || uint64(q) != p.First+uint64(p.Part) {
-		return nil // its beginning was refused, or is not there any more
+		return nil // its beginning was refused, or is gone
 	}
 	s.parts++
 	s.bytes += bytes
@@ -83,8 +86,7 @@ func (f *folding) addSnapshot(p *petrelv1.InboxSnapshot, q im.Seq, bytes int) er
 	return nil
 }
 
-// snapshotOf is what l comes to with its settings, in parts. Those that were removed are not
-// in it.
+// snapshotOf returns a snapshot of l with its settings, in parts, without removed settings.
 func (l *list) snapshotOf(settings []setting) []*petrelv1.InboxSnapshot {
 	first := uint64(l.head + 1)
 	part := &petrelv1.InboxSnapshot{First: first}
@@ -128,7 +130,7 @@ func (y *Syncer) compact(ctx context.Context, a im.Account, l *list) {
 	ctx, cancel := context.WithTimeout(ctx, compactTime)
 	defer cancel()
 	key := im.Key{Tenant: a.Tenant, Conv: y.Router.IDs().Inbox(a.Tenant, a.User)}
-	// What the entries say elsewhere has to be there first: nobody reads them again.
+	// The consumer must have carried the entries first: they are not read again.
 	if y.Router.AwaitInboxes(ctx, key) != nil {
 		return
 	}
@@ -164,4 +166,45 @@ func send(ctx context.Context, cs *conv.Convs, s *conv.Send) (im.Seq, error) {
 	case <-ctx.Done():
 		return 0, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 	}
+}
+
+// keepDropped is how long the rows before a snapshot are kept. They are not read any more, but
+// dedupe finds repeats by them. There are no repeats after that time. Spec: P-4.8, P-8.11, P-12.4.
+const keepDropped = 30 * 24 * time.Hour
+
+// dropCompacted removes the old rows of an inbox below first, the beginning of a snapshot. The next
+// snapshot removes the others, and those of a failed attempt.
+func (c *Consumer) dropCompacted(ctx context.Context, key im.Key, first im.Seq) {
+	until := uint64(c.Now().Add(-keepDropped).UnixMilli())
+	var failed error
+	young := sort.Search(int(first)-1, func(i int) bool { // of the seqs 1..first-1
+		old, err := c.isBefore(ctx, key, im.Seq(i+1), until)
+		failed = errors.Join(failed, err)
+		return !old
+	})
+	if failed == nil && young > 0 {
+		failed = c.store.DropRows(ctx, key, im.Seq(young+1))
+	}
+	if failed != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "drop compacted entries of an inbox failed", "conv", key.Conv.String(), "err", failed)
+	}
+}
+
+// isBefore tells whether the row q is older than a time, or dropped already. A damaged row counts
+// as old.
+func (c *Consumer) isBefore(ctx context.Context, key im.Key, q im.Seq, ms uint64) (before bool, err error) {
+	var bad error
+	err = c.store.Rows(ctx, key, q, q, func(row store.Row) bool {
+		var m petrelv1.Message
+		var stored []byte
+		if _, stored, bad = store.SplitRow(row.Value); bad == nil {
+			bad = wire.ParseMessage(stored, &m)
+		}
+		before = m.TimeMs < ms
+		return true
+	})
+	if err = cmp.Or(err, bad); errors.Is(err, store.ErrCorrupt) {
+		return true, nil
+	}
+	return before, err
 }

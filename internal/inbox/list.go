@@ -22,8 +22,8 @@ type item struct {
 	at    im.Seq // of the newest inbox entry about it
 }
 
-// list is what a user's inbox comes to, up to an entry. It never changes. A long one
-// is stored, in parts (stored.go), and some are kept in memory.
+// list is the sum of a user's inbox up to an entry. It never changes. A long one is stored, in
+// parts (storedlist.go), and some are kept in memory.
 type list struct {
 	parts []part // ascending by their conversations
 	head  im.Seq // of the inbox, up to which it was read
@@ -34,10 +34,10 @@ type list struct {
 	recent []setting // those that changed after base, ascending by seq; all have higher ones than base
 	newest im.Seq    // of the settings
 	sums   sums      // of the settings
-	set    int       // about what the settings take, also the removed ones, in bytes
-	held   int       // what recent takes of that
+	set    int       // bytes of the settings, also the removed ones, about
+	held   int       // bytes of recent, of these
 
-	stored header // what the store has of the list, or of an older one
+	stored header // of the stored list, which may be an older one
 }
 
 // part is some conversations of a list.
@@ -47,10 +47,9 @@ type part struct {
 	items *items // nil: they are in the store only
 }
 
-// Lists of at least keepFrom entries or keepBytes of them are stored and kept in
-// memory: a shorter inbox is read again in about a millisecond, and there are many
-// of them. It does not matter what the entries are: somebody with two conversations
-// who changes a setting each day has a long inbox too.
+// Lists of at least keepFrom entries or keepBytes of them are stored and kept in memory: a shorter
+// inbox is read again in about a millisecond, and there are many of them. All entries count: a user
+// with two conversations who changes a setting each day has a long inbox, too.
 //
 // Those in memory take keptBytes, one of them at least minKept.
 const (
@@ -59,7 +58,7 @@ const (
 	keptBytes = 16 << 20
 	minKept   = 4 << 10
 
-	SettingBytes = 100 // about what a setting takes beside its texts, also in a record
+	SettingBytes = 100 // bytes of a setting beside its texts, about, also in a record
 )
 
 // long tells whether l is stored and kept.
@@ -77,7 +76,7 @@ func (l *list) convs() int {
 	return n
 }
 
-// bytes is about what l takes in memory.
+// bytes returns about how many bytes of memory l takes.
 func (l *list) bytes() int {
 	n := l.held
 	for _, p := range l.parts {
@@ -109,7 +108,7 @@ func (l *list) from(id im.ConvID) int {
 	return i
 }
 
-// lists keeps long lists in memory. A full one forgets any.
+// lists keeps long lists in memory. When it is full, it forgets any of them.
 type lists struct {
 	mu   sync.Mutex // tier 0; guards the fields below
 	of   map[im.Account]*list
@@ -162,9 +161,8 @@ func (ls *lists) dropLocked(a im.Account, l *list) {
 	ls.kept -= l.bytes()
 }
 
-// withList calls f with the user's list as the inbox is now, which must not be
-// modified. It calls it again if a part of the list is gone meanwhile. What is stored
-// does not count in the end: it may be damaged.
+// withList calls f with the user's present list, which must not be modified. It calls it again if a
+// part of the list is gone meanwhile, in the end without the stored list, which may be damaged.
 func (y *Syncer) withList(ctx context.Context, a im.Account, f func(*list) error) error {
 	for try := 0; ; try++ {
 		l, err := y.list(ctx, a, try > 1)
@@ -179,8 +177,8 @@ func (y *Syncer) withList(ctx context.Context, a im.Account, f func(*list) error
 	}
 }
 
-// list begins with what is in memory or stored, unless the list is to be folded from
-// its beginning, and folds the entries that came after. Errors: errGone.
+// list begins with the list in memory or in the store, or anew with an empty one, and folds the
+// later entries. Errors: errGone.
 func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, error) {
 	old := y.lists.get(a)
 	if old == nil {
@@ -226,7 +224,7 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 		}
 	}
 	y.lists.put(a, kept)
-	if !anew { // a list from the beginning has all in memory, so nothing of it can be gone
+	if !anew { // a list that was folded anew is all in memory, so no part can be gone
 		l = kept
 	}
 	if l.dueToCompact(y.CompactFrom) {
@@ -235,12 +233,11 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 	return l, nil
 }
 
-// folding makes the next list of one that is whole. What the two share is copied when
-// it changes.
+// folding makes the next list from a whole one. Shared parts are copied when they change.
 type folding struct {
 	list
-	touched map[im.ConvID]*item // what is new of conversations
-	named   map[nameOf]setting  // what is new of settings
+	touched map[im.ConvID]*item // changed conversations
+	named   map[nameOf]setting  // changed settings
 
 	snapshot *snapshot // of which the last part has not come yet; nil: none
 }
@@ -273,8 +270,8 @@ func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
 	return nil
 }
 
-// moves tells whether a joining or leaving at q is the newest: after a reset of the
-// consumer one may be entered again that is not.
+// moves tells whether a joining or leaving at q is the newest: after a reset, the consumer may
+// enter older ones again.
 func (it *item) moves(q uint64) bool {
 	if im.Seq(q) < it.since {
 		return false
@@ -323,7 +320,7 @@ func (y *Syncer) fold(ctx context.Context, a im.Account, f *folding, head im.Seq
 	return &l, nil
 }
 
-// mergeParts are the parts of the list with what is new of conversations.
+// mergeParts returns the parts of the list with the changed conversations.
 func (f *folding) mergeParts() (parts []part) {
 	news := slices.SortedFunc(maps.Values(f.touched), func(a, b *item) int { return compare(a.id, b.id) })
 	var now *items

@@ -21,14 +21,14 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Syncer answers "what changed since this token".
+// Syncer answers syncs: the changes since a token.
 type Syncer struct {
 	Router *route.Router
 	Store  store.Store
 	Refute func(proof string) // ends the service on all nodes; nil: Store.Refute
-	Convs  *conv.Convs        // by which inboxes are compacted; nil: none is
+	Convs  *conv.Convs        // for the compaction of inboxes; nil: there is none
 
-	CompactFrom int // entries that an inbox has at least when it is compacted; 0: 1024
+	CompactFrom int // least number of entries of an inbox that is compacted; 0: 1024
 
 	Compacted atomic.Uint64 // inboxes that were compacted here
 
@@ -42,19 +42,18 @@ const pageConvs = 200
 // pageBytes is about how much of newest messages one page holds.
 const pageBytes = 64 << 10
 
-// Wants are what a client wants to be told beside its conversations.
+// Wants are the parts of a sync that a client wants beside its conversations.
 type Wants struct {
 	Newest   conv.Newest // messages of each
-	Personal bool        // what the user has set
+	Personal bool        // settings of the user
 }
 
-// Sync lists the conversations of a user that changed since token, and what else the
-// client wants. The caller has put the session into the online table before.
-// Codes: bad_token. Spec: P-6.2, P-6.3.
+// Sync lists the conversations of a user that changed since token, and the other parts that the
+// client wants. The caller has put the session into the online table before. Codes: bad_token.
+// Spec: P-6.2, P-6.3.
 //
-// A page costs what it lists. Which conversations there are is known from the user's
-// list, which is kept, and which of them may have changed from the owners' indexes of
-// changes. Only these are read.
+// The cost of a page depends on its content: the user's list, which is kept, has the conversations,
+// and the owners' indexes of changes name those that may have changed. Only these are read.
 func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
 	wants Wants) (page *petrelv1.SyncPage, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
@@ -145,7 +144,7 @@ func (p *pager) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	if loaded > 0 && loaded == len(l.parts) { // so the next sync finds them in memory
+	if loaded > 0 && loaded == len(l.parts) { // for the next sync
 		p.y.lists.put(p.account, &l)
 	}
 	return nil
@@ -249,7 +248,8 @@ func (p *pager) ask(ctx context.Context, all *items, places []int) (n int, err e
 	return n, nil
 }
 
-// newestBytes is about what the newest messages of a conversation take in an answer in JSON.
+// newestBytes returns about how many bytes the newest messages of a conversation take in an answer
+// in JSON.
 func newestBytes(state *petrelv1.ConvState) (n int) {
 	for _, m := range state.Newest {
 		n += m.SizeVT() + wire.Escapes(m.GetText()) + wire.Escapes(m.GetEdit().GetText())
@@ -263,7 +263,7 @@ func newestBytes(state *petrelv1.ConvState) (n int) {
 	return n
 }
 
-// note notes where feeds were before the look at their conversations.
+// note notes the positions of feeds from before the read of their conversations.
 func (p *pager) note(ctx context.Context, places route.Places) error {
 	if err := p.y.checkFeeds(ctx, p.account, p.token, places); err != nil {
 		return err
@@ -272,7 +272,7 @@ func (p *pager) note(ctx context.Context, places route.Places) error {
 	return nil
 }
 
-// addPlaces adds the places of feeds that were not asked before.
+// addPlaces adds the positions of feeds that were not asked before.
 func addPlaces(feeds []*storepb.FeedPos, places route.Places) []*storepb.FeedPos {
 	for f, pos := range places {
 		if !slices.ContainsFunc(feeds, func(have *storepb.FeedPos) bool { return have.Feed == uint32(f) }) {
@@ -292,7 +292,7 @@ func posOf(p *storepb.SyncPlace, feed store.Feed) im.Pos {
 	return 0
 }
 
-// ask asks what is new of a conversation after a place; nil: everything is.
+// ask makes the question for the changes of a conversation after a position; nil: for all.
 func (it *item) ask(known *storepb.SyncPlace, r *route.Router) *convpb.Ask {
 	return &convpb.Ask{
 		Conv: it.id[:], Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left,

@@ -12,9 +12,9 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// The titles of groups are searched by operators. The index is made from the feed, like the
-// lists of users: a crash loses nothing of it, and it is at most as late as they are. Of each
-// group it has two records:
+// Operators search the titles of groups. The index is made from the feed, like the lists of users:
+// a crash loses nothing of it, and it is at most as late as they are. Of each group it has two
+// records:
 //
 //	't', the title as it is searched, 0, the conversation → the title
 //	'c', the conversation                                  → the title as it is searched
@@ -23,7 +23,7 @@ const (
 	byConv  = 'c'
 )
 
-// TitlesByConv is what the key of one record of each group begins with.
+// TitlesByConv is the key prefix of one record of each group.
 var TitlesByConv = []byte{byConv}
 
 func titleKey(searched string, c im.ConvID) []byte {

@@ -1,7 +1,7 @@
 // Package ingress checks the way of clients to a server from outside: the certificate, the proxies on the
 // way, and how these change requests. It logs nobody in and changes nothing.
 //
-// checks.go has the order of the checks, certificate.go those of TLS, requests.go those of HTTP and
+// checks.go has the order of the checks, certificate.go those of TLS, httpchecks.go those of HTTP and
 // websocket.go that of the handshake.
 package ingress
 

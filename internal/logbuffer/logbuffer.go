@@ -1,6 +1,6 @@
-// Package logbuffer keeps a log from holding up the program that writes it. Whoever reads
-// the log may be slow, stand still or be gone, and the disk under it may be full: the lines
-// wait in a bounded buffer, and what does not fit is dropped and counted.
+// Package logbuffer keeps a log from blocking the program that writes it. The reader of the log may
+// be slow, stand still or be gone, and its disk may be full: the lines wait in a bounded buffer,
+// and further ones are dropped and counted.
 package logbuffer
 
 import (

@@ -1,4 +1,4 @@
-// Package maintenance is what operators do with the nodes of a cluster: they drain nodes and resume them,
+// Package maintenance has the operators' actions on the nodes of a cluster: drain and resume nodes,
 // rebalance and move partitions, and raise the level of the stored format after an upgrade.
 package maintenance
 
@@ -54,13 +54,13 @@ type Options struct {
 	Resume func() error // takes partitions and clients again
 }
 
-// Maintenance does what operators ask of this node, and passes on what they ask of others.
+// Maintenance serves operators' requests for this node, and passes on those for others.
 type Maintenance struct {
 	o    Options
 	jobs chan func(context.Context) // capacity 1; full: a drain is under way
 }
 
-// New answers what is asked of this node. It is called before the bus runs.
+// New serves requests of other nodes. It is called before the bus runs.
 func New(o Options) *Maintenance {
 	m := &Maintenance{o: o, jobs: make(chan func(context.Context), 1)}
 	drains.ServeLater(o.Bus, func(_ im.Node, q *clusterpb.Drain, reply func(*clusterpb.Drained, error)) {
@@ -89,7 +89,7 @@ func (m *Maintenance) enqueue(job func(context.Context), refuse func(error)) {
 	}
 }
 
-// Run does what operators ask of this node, one job after the other, until ctx ends.
+// Run does the jobs for this node, one after the other, until ctx ends.
 func (m *Maintenance) Run(ctx context.Context) error {
 	for {
 		select {

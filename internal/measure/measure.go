@@ -1,5 +1,5 @@
-// Package measure counts what happens on the way of a message, and how long it takes,
-// without a lock and without memory for each event. Package metrics exports it.
+// Package measure counts events on the way of a message, and their durations, without a lock and
+// without memory for each event. Package metrics exports it.
 package measure
 
 import (

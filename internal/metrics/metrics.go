@@ -1,6 +1,5 @@
-// Package metrics exports what the other packages count, in Prometheus' form.
-// It reads their counters when it is asked, so counting costs the hot path
-// nothing more.
+// Package metrics exports the counters of the other packages, in Prometheus' form. It reads their
+// counters when it is asked, so counting costs the hot path nothing more.
 package metrics
 
 import (

@@ -19,8 +19,8 @@ const (
 	maxUnannounced = 1024 // notes of one conversation that wait for a round; further ones are not announced
 )
 
-// A round in a group of 10,000 takes 0.4 s. If it were done at once, each ack would wait meanwhile
-// for the goroutine that publishes, and for the event loops that write to thousands of sockets.
+// A round in a group of 10,000 takes 0.4 s. In one piece, it would delay each ack: in the goroutine
+// that publishes, and in the event loops that write to thousands of sockets.
 const (
 	partEvery = 10 * time.Millisecond
 	partSize  = 256 // members of a part
@@ -42,11 +42,11 @@ type announcer struct {
 	// Only the goroutine that publishes commits uses these, or the committer while there
 	// is none.
 	rounds []*round  // that are under way: the first one is ended first
-	left   int       // members who are still to be served
+	left   int       // members who do not have them yet
 	part   time.Time // when the last part went out
 }
 
-// round is what the members of a conversation get.
+// round has the notes for the members of a conversation.
 type round struct {
 	c      *conversation
 	taken  map[im.Seq]*announcement
@@ -58,8 +58,8 @@ type round struct {
 // Due has a token when Announce is to be called.
 func (a *announcer) Due() <-chan time.Time { return a.timer.C }
 
-// announceLocked notes what others have to get: a note, and the reactions of those who have
-// changed it.
+// announceLocked notes a note for the next round, and the reactions of the users who have changed
+// it.
 func (n *Notes) announceLocked(c *conversation, q im.Seq, note *storepb.Note, by []userWrite) {
 	x := c.unannounced[q]
 	if x == nil {
@@ -101,7 +101,7 @@ func (n *Notes) Announce() {
 	n.plan(now)
 }
 
-// begin takes what is due for new rounds.
+// begin takes the due notes for new rounds.
 func (n *Notes) begin(now time.Time) (rounds []*round) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,13 +136,13 @@ func (r *round) prepare() {
 	}
 }
 
-// frame names the conversation in a note.
+// frame sets the conversation of a note.
 func (c *conversation) frame(n *petrelv1.Note) *petrelv1.Note {
 	n.Conv = c.key.Conv.String()
 	return n
 }
 
-// takeUnannounced takes roundSize of the notes that others have to get.
+// takeUnannounced takes up to roundSize of the notes that wait for a round.
 func (c *conversation) takeUnannounced() map[im.Seq]*announcement {
 	if len(c.unannounced) <= roundSize {
 		taken := c.unannounced
@@ -159,7 +159,7 @@ func (c *conversation) takeUnannounced() map[im.Seq]*announcement {
 	return taken
 }
 
-// announcePart serves the members who are next.
+// announcePart sends a round to the next members.
 func (n *Notes) announcePart() {
 	var ended []*conversation
 	for size := max(partSize, n.left/maxParts); size > 0 && len(n.rounds) > 0; {

@@ -1,16 +1,16 @@
-// Package note changes and reads the notes of one feed's conversations: what members have made
-// of an entry, its reactions and its pin. They are no entries, and move no head. Package conv
-// decides who may do so, and takes the changes along with its commits.
+// Package note changes and reads the notes of one feed's conversations: the reactions and the pin
+// of an entry. They are no entries, and move no head. Package conv decides who may change them, and
+// writes the changes with its commits.
 //
-// A change reads first what the note is now (Change), and then waits for the committer, which
-// takes it into its next commit (Take, Write). When that is durable, others read it (Show), its
-// user has the answer (Answer), and those who have the conversation in focus get it, at most
-// once a second (Announce). The store shows changes before they are durable, so readers put
-// the durable notes of the memory in the place of what they have read (read.go).
+// A change first reads the present note (Change), and then waits for the committer, which takes it
+// into its next commit (Take, Write). When that is durable, others read it (Show), its user has the
+// answer (Answer), and those who have the conversation in focus get it, at most once a second
+// (Announce). The store shows changes before they are durable, so readers put the durable notes of
+// the memory in the place of what they have read (read.go).
 //
 // Files: note.go (changes, from the request to the answer), announce.go (who gets a new note),
-// read.go, state.go (the notes that change), mark.go (how the store has them), rules.go (what a
-// note becomes, and who sees what of it). Spec: P-5.11.
+// read.go, pendingnotes.go (notes with changes that are not durable), storednotes.go (reads of the
+// store), rules.go (limits, and the note after a change). Spec: P-5.11.
 package note
 
 import (
@@ -43,14 +43,15 @@ type loaded interface {
 	// one is counted while somebody else keeps it.
 	Keep(n int32)
 
-	// Standing is the head, and who blocks u; "": nobody does.
+	// Standing returns the head, and the user who blocks u; "": none.
 	Standing(u im.User) (head im.Seq, blocker im.User)
 
-	// Audience is the members, and whether one is a member and may read an entry.
+	// Audience returns the members, and a function that tells whether a user is a member and may
+	// read an entry.
 	Audience() (members []im.User, mayRead func(u im.User, q im.Seq) bool)
 }
 
-// Node is what the notes of all feeds of a node count in common.
+// Node has the counters of the notes of all feeds of a node.
 type Node struct {
 	Waiting atomic.Int64  // changes without an answer
 	Bytes   *atomic.Int64 // of notes in memory, about
@@ -80,7 +81,7 @@ func New(node *Node, st store.Store, fan *fanout.Fan, wake chan<- struct{}) *Not
 		timer: time.NewTimer(announceEvery)}, convs: map[im.Key]*conversation{}}
 }
 
-// Change is what a user does to the note of an entry: a reaction, or a pin.
+// Change is a user's change of the note of an entry: a reaction, or a pin.
 type Change struct {
 	User     im.User
 	Seq      im.Seq
@@ -90,8 +91,8 @@ type Change struct {
 	UnseenBy im.User // the other user does not see the entry; "": everybody does
 }
 
-// Change does x, and returns when that is durable. The caller keeps the conversation in memory
-// until then. Codes: forbidden; unsettled: overloaded, disk_full, store_stalled. ErrEnded.
+// Change makes the change x, and returns when it is durable. The caller keeps the conversation in
+// memory until then. Codes: forbidden; unsettled: overloaded, disk_full, store_stalled. ErrEnded.
 func (n *Notes) Change(ctx context.Context, key im.Key, in loaded, x *Change) (*petrelv1.NoteResponse, error) {
 	w := &waiting{Change: x, answer: make(chan answer, 1)}
 	if err := n.change(ctx, key, in, w); err != nil {
@@ -108,8 +109,7 @@ func (n *Notes) Change(ctx context.Context, key im.Key, in loaded, x *Change) (*
 	}
 }
 
-// change finds the note of an entry, or reads it, does w to it, and lets w wait for what it has
-// changed.
+// change finds the note of an entry, or reads it, applies w, and lets w wait for the commit.
 func (n *Notes) change(ctx context.Context, key im.Key, in loaded, w *waiting) error {
 	n.mu.Lock()
 	c := n.convs[key]
@@ -141,8 +141,8 @@ func (n *Notes) change(ctx context.Context, key im.Key, in loaded, w *waiting) e
 	return err
 }
 
-// changeLocked does w. If waits is false, nothing has changed and w has its answer; else a commit
-// answers it.
+// changeLocked applies w. If waits is false, nothing has changed and w has its answer; otherwise a
+// commit answers it.
 func (n *Notes) changeLocked(c *conversation, w *waiting, read stored) (waits bool, err error) {
 	switch {
 	case n.sealed:
@@ -174,7 +174,7 @@ func (n *Notes) changeLocked(c *conversation, w *waiting, read stored) (waits bo
 // Queued tells whether a commit has notes to write.
 func (n *Notes) Queued() bool { return n.queued.Load() > 0 }
 
-// Take appends the notes that are to be written. Only the committer calls it.
+// Take appends the notes that have to be written. Only the committer calls it.
 func (n *Notes) Take(into []Write) []Write {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -201,7 +201,7 @@ func (n *Notes) Take(into []Write) []Write {
 	return into
 }
 
-// Show makes the notes of a durable commit those that others read.
+// Show lets others read the notes of a durable commit.
 func (n *Notes) Show(writes []Write) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -223,7 +223,7 @@ func (n *Notes) Show(writes []Write) {
 	n.endLocked(writes)
 }
 
-// endLocked ends what a commit has held of the notes it wrote.
+// endLocked ends a commit's hold on the notes that it wrote.
 func (n *Notes) endLocked(writes []Write) {
 	for i := range writes {
 		w := &writes[i]
@@ -249,8 +249,8 @@ func (n *Notes) Answer(writes []Write) {
 	}
 }
 
-// Refuse answers changes of which nothing was written, and forgets them and all that came on
-// top of them.
+// Refuse answers changes of a commit that was not written, and forgets them and all changes on top
+// of them.
 func (n *Notes) Refuse(writes []Write, e *im.Error) {
 	n.mu.Lock()
 	for i := range writes {
@@ -275,14 +275,14 @@ func refuse(writes []Write, e *im.Error) {
 	}
 }
 
-// Seal ends the taking of changes.
+// Seal ends the intake of changes.
 func (n *Notes) Seal() {
 	n.mu.Lock()
 	n.sealed = true
 	n.mu.Unlock()
 }
 
-// Abandon refuses the changes that wait, and those of a commit that is lost.
+// Abandon refuses the waiting changes, and those of a lost commit.
 func (n *Notes) Abandon(writes []Write, e *im.Error) {
 	all := slices.Clone(writes)
 	n.mu.Lock()

@@ -8,10 +8,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Everything here reads the store first, and looks at the memory then, which has the durable
-// notes where the store shows newer ones. A note that is not in memory by then is durable.
+// All reads here read the store first, and then the memory. Where the store has a note that is not
+// durable yet, the memory has its durable version. A note that is not in memory is durable.
 
-// Between is the notes of the entries from one to another, as far as they are durable.
+// Between returns the notes of the entries with the seqs from to to, both included, each as it is
+// durable: a change that is not durable yet does not show.
 func (n *Notes) Between(ctx context.Context, key im.Key, from, to im.Seq) (map[im.Seq]*storepb.Note, error) {
 	found, err := readMarks[storepb.Note](ctx, n.store, key, store.MarkNote, from, to)
 	if err != nil {
@@ -31,7 +32,7 @@ func (n *Notes) Between(ctx context.Context, key im.Key, from, to im.Seq) (map[i
 	return found, nil
 }
 
-// statesLocked are those of the notes of a conversation that change.
+// statesLocked returns the notes of a conversation with changes under way.
 func (n *Notes) statesLocked(key im.Key) map[im.Seq]*state {
 	if c := n.convs[key]; c != nil {
 		return c.states
@@ -39,7 +40,7 @@ func (n *Notes) statesLocked(key im.Key) map[im.Seq]*state {
 	return nil
 }
 
-// ReactionsOf are those of u to some entries, as far as they are durable.
+// ReactionsOf returns the durable reactions of u to some entries.
 func (n *Notes) ReactionsOf(ctx context.Context, key im.Key, u im.User, seqs []im.Seq) (map[im.Seq][]string, error) {
 	of, err := n.store.MarksOf(ctx, key, store.MarkReactions, string(u), seqs)
 	if err != nil {
@@ -67,8 +68,8 @@ func (n *Notes) ReactionsOf(ctx context.Context, key im.Key, u im.User, seqs []i
 	return found, nil
 }
 
-// ReactionsTo are those of up to limit users after one to the entry q, by user, as far as they
-// are durable. next is the last of them; "": there are no others.
+// ReactionsTo returns the durable reactions to the entry q of up to limit users after after, by
+// user. next is the last of these users; "": there are no others.
 func (n *Notes) ReactionsTo(ctx context.Context, key im.Key, q im.Seq, after string,
 	limit int) (found map[im.User][]string, next string, err error) {
 	found = map[im.User][]string{}
@@ -100,7 +101,7 @@ func (n *Notes) ReactionsTo(ctx context.Context, key im.Key, q im.Seq, after str
 	return found, next, err
 }
 
-// Pins are the pinned entries of a conversation up to its head, as far as they are durable.
+// Pins returns the pinned entries of a conversation up to its head, as they are durable.
 func (n *Notes) Pins(ctx context.Context, key im.Key, head im.Seq) (map[im.Seq]*storepb.Pinned, error) {
 	pins, err := readMarks[storepb.Pinned](ctx, n.store, key, store.MarkPin, 1, head)
 	if err != nil {

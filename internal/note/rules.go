@@ -16,9 +16,8 @@ const (
 	MaxEmoji         = 32  // bytes
 )
 
-// react is what a note and the reactions of a user become when the user adds a reaction
-// or takes it away. The same two come back if that is so already. Codes: forbidden.
-// Spec: P-5.11.
+// react returns a note and the reactions of a user after the user adds or removes a reaction: the
+// same two if nothing changes. Codes: forbidden. Spec: P-5.11.
 func react(n *storepb.Note, mine []string, emoji string, removed bool) (*storepb.Note, []string, error) {
 	at := slices.Index(mine, emoji)
 	if removed == (at < 0) {
@@ -59,9 +58,9 @@ func withholdReaction(n *storepb.Note, u im.User, emoji string, withheld bool) {
 	}
 }
 
-// pin is what a note and its pin become when u pins the entry or unpins it. The same note
-// comes back if that is so already. What u does is withheld from blocker, if there is one:
-// who sees the pin is changed for u only. Spec: P-5.4, P-5.11.
+// pin returns a note and its pin after u pins the entry or unpins it: the same note if nothing
+// changes. The act is withheld from blocker, if there is one: only u sees the change. Spec: P-5.4,
+// P-5.11.
 func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool,
 	nowMs uint64) (*storepb.Note, *storepb.Pinned) {
 	if seenBy(n, u).GetPinned() == pinned {
@@ -89,7 +88,7 @@ func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool,
 	return next, p
 }
 
-// changed is the next version of a note. Its counts are still those of n.
+// changed returns the next version of a note, with the counts of n.
 func changed(n *storepb.Note) *storepb.Note {
 	return &storepb.Note{
 		Version: n.GetVersion() + 1, Reactions: slices.Clone(n.GetReactions()), Pinned: n.GetPinned(),
@@ -97,11 +96,11 @@ func changed(n *storepb.Note) *storepb.Note {
 	}
 }
 
-// withholds tells whether not everybody sees a note as it is.
+// withholds tells whether some users see another form of a note.
 func withholds(n *storepb.Note) bool { return len(n.GetWithheld()) > 0 || n.GetPinnedFor() != "" }
 
-// seenBy is a note as u may see it, without what is withheld from them; "": the operator,
-// who sees all of it. It is n itself for nearly all notes.
+// seenBy returns a note as u may see it, without withheld reactions and pins; "" is the operator,
+// who sees all. For nearly all notes it returns n itself.
 func seenBy(n *storepb.Note, u im.User) *storepb.Note {
 	if u == "" || !withholds(n) {
 		return n
@@ -123,7 +122,7 @@ func seenBy(n *storepb.Note, u im.User) *storepb.Note {
 	return seen
 }
 
-// For is the note of the entry q as u sees it; mine are the reactions of u.
+// For returns the note of the entry q as u sees it; mine are the reactions of u.
 func For(q im.Seq, n *storepb.Note, u im.User, mine []string) *petrelv1.Note {
 	w := ForAll(q, seenBy(n, u))
 	w.ForAll = false
@@ -133,7 +132,7 @@ func For(q im.Seq, n *storepb.Note, u im.User, mine []string) *petrelv1.Note {
 	return w
 }
 
-// ForAll is the note of the entry q without what one reader has to do with it.
+// ForAll returns the note of the entry q without the parts for one reader.
 func ForAll(q im.Seq, n *storepb.Note) *petrelv1.Note {
 	w := &petrelv1.Note{Seq: uint64(q), Version: n.GetVersion(), Pinned: n.GetPinned(), ForAll: true}
 	for _, x := range n.GetReactions() {

@@ -1,6 +1,6 @@
-// Package operator keeps who runs the server: operators (operators.go) with a second factor (totp.go) and their
-// sessions (sessions.go), admin keys (keys.go), and the one-time code of the first start (setup.go). Secrets are
-// stored as SHA-256 only.
+// Package operator keeps who runs the server: operators (operators.go) with a second factor
+// (totp.go) and their sessions (sessions.go), admin keys (adminkeys.go), and the one-time code of
+// the first start (setupcode.go). Secrets are stored as SHA-256 only.
 package operator
 
 import (
@@ -25,11 +25,9 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// An operator is a person with a name, a password and a second factor, unlike an admin
-// key, which is whoever has it. They get in with a one-time code: that of the setup link,
-// or one that another operator made for them. Spec: P-10.10.
-
-// Operators are those who run the server: people with a name, a password and a second factor, and admin keys.
+// Operators keeps the accounts of those who run the server: people with a name, a password and a
+// second factor, and admin keys. A person gets in with a one-time code: that of the setup link, or
+// one that another operator made. Spec: P-10.10.
 type Operators struct {
 	o        Options
 	store    store.Store

@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// Attempts are the tries to log in with a password: those of people, or those of operators.
-// They are counted apart, so nobody who guesses at people's passwords keeps an operator out.
+// Attempts are the tries to log in with a password: those of people, or those of operators. They
+// are counted separately, so guesses at people's passwords keep no operator out.
 type Attempts struct {
 	Of      rate.Table[Key]
 	Hosts   rate.Addresses
@@ -29,9 +29,9 @@ type Key struct {
 }
 
 const (
-	// Strangers is how many times the tries of one address all devices that are not
-	// known have together, at one account. What is beyond it is slower, and not
-	// refused at once: the right password must have a chance among the wrong ones.
+	// Strangers is how many times the tries of one address all devices that are not known have
+	// together, at one account. Further tries are slower, and not refused at once: the right
+	// password must have a chance among the wrong ones.
 	Strangers     = 10
 	maxLoginDelay = 3 * time.Second
 	maxDelayed    = 256 // logins that wait for their turn, of all accounts

@@ -20,14 +20,14 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Work is how dear a hash is.
+// Work is the cost of a hash.
 type Work struct {
 	Memory  uint32 // KiB
 	Time    uint32 // passes over it
 	Threads uint8
 }
 
-// today is what new hashes are made with: about 30 ms of one core.
+// today is the cost of new hashes: about 30 ms of one core.
 var today = Work{Memory: 19456, Time: 2, Threads: 1}
 
 const (
@@ -74,8 +74,8 @@ func parsePHC(s string) (w Work, salt, hash []byte, err error) {
 // hash: of strangers, and of known devices.
 const maxWaitingHashes = 64
 
-// Passwords checks and hashes passwords. It bounds the memory and the cores that this takes. Strangers never
-// have the last core, so what they ask for does not hold up who is known.
+// Passwords checks and hashes passwords. It bounds the memory and the cores that this takes.
+// Strangers never have the last core, so they do not delay known users.
 type Passwords struct {
 	stolen string   // file of stolen passwords; "": none
 	words  []string // that must not be a password, whatever people add to them
@@ -177,9 +177,8 @@ func (p *Passwords) Verify(ctx context.Context, known bool, stored, password str
 	return ok, w != p.work, nil
 }
 
-// Stretch makes of a low-entropy secret what is as dear to guess as a password
-// is from its hash: 32 bytes, the same for the same salt. known: somebody with a
-// token asks for it. Codes: overloaded.
+// Stretch derives 32 bytes from a low-entropy secret, as costly to guess as a password from its
+// hash, the same for the same salt. known: the caller has a token. Codes: overloaded.
 func (p *Passwords) Stretch(ctx context.Context, known bool, secret, salt []byte) ([]byte, error) {
 	if err := p.enter(ctx, known); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
-// Package policy says what the kind of a conversation means: who may do what in it, and how
-// the server treats it. Other packages ask for one of these answers, never for the kind, so
-// that a new kind of conversation is a new value here.
+// Package policy has the rules of each kind of conversation: the roles for each action, and the
+// treatment by the server. Other packages ask for one of these answers, never for the kind, so that
+// a new kind of conversation is a new value here.
 package policy
 
 import (
@@ -13,7 +13,7 @@ import (
 // Nobody is a role that no user has. The server and the operator need no role.
 const Nobody = petrelv1.Role(math.MaxInt32)
 
-// Policy is what holds in a conversation. A role is the lowest one with which a user may do
+// Policy has the rules of a conversation. Each role is the lowest one with which a user may do
 // something; the server and the operator need none.
 type Policy struct {
 	Write        petrelv1.Role

@@ -11,11 +11,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// maxBlocked is how many users are kept whom one user may block.
+// maxBlocked bounds the blocked users that are kept for one user.
 const maxBlocked = 1000
 
-// blocked are the users whom a user blocks, or has blocked before. All other users are not blocked: for
-// them the block of the pair need not be read. It never changes; nil: nobody. Spec: P-5.4.
+// blocked has the users whom a user blocks, or has blocked before. For all others the block of the
+// pair need not be read. It never changes; nil: nobody. Spec: P-5.4.
 type blocked struct {
 	users []im.User // sorted
 	all   bool      // they are too many to keep: each user may be one of them
@@ -48,7 +48,7 @@ func (b *blocked) has(u im.User) bool {
 	return found || b.all
 }
 
-// with is the union of b and c.
+// with returns the union of b and c.
 func (b *blocked) with(c *blocked) *blocked {
 	if b == nil || c == nil {
 		return cmp.Or(b, c)
@@ -56,7 +56,7 @@ func (b *blocked) with(c *blocked) *blocked {
 	return blockedOf(slices.Concat(b.users, c.users), b.all || c.all)
 }
 
-// without is b without the users of c.
+// without returns b without the users of c.
 func (b *blocked) without(c *blocked) *blocked {
 	if b == nil || c == nil {
 		return b
@@ -72,14 +72,14 @@ func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, err
 		users = append(users, im.User(key[len(prefix):]))
 		return len(users) <= maxBlocked
 	})
-	if errors.Is(err, store.ErrCorrupt) { // nobody knows whom else
+	if errors.Is(err, store.ErrCorrupt) { // further ones are unknown
 		return blockedOf(nil, true), nil
 	}
 	return blockedOf(users, false), err
 }
 
-// mayBlock has it read whether t blocks some of those who watch, because it is not known any
-// more. Until then they get nothing of t, and then they see t as offline.
+// mayBlock starts a read whether t blocks some of its watchers, because it is not known any more.
+// Until then they get no presence of t; if t blocks them, they see t as offline.
 func (p *Presence) mayBlock(t *target, who *blocked, now time.Time) {
 	t.pairs++
 	t.blocked = t.blocked.with(who)

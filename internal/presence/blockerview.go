@@ -7,20 +7,21 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A blocker looks to the blocked user as if their last session had ended: online for holdOnline, and then
-// offline. The time of the block is then the time of being online last, while the block lasts. Spec: P-5.4.
+// To the blocked user, a blocker seems to have ended the last session: online for holdOnline, and
+// then offline. While the block lasts, its time is shown as the time of being online last. Spec:
+// P-5.4.
 
-// blockerView is how a target looks to a watcher whom it blocks, or may block.
+// blockerView is the view of a target by a watcher whom it blocks, or may block.
 type blockerView struct {
 	goneAt time.Time // when the block began, while the target is shown as online; zero: it is shown as offline
 	lastMs uint64
 }
 
-// depart shows t to the watcher of x as a blocker from now on. The watcher has seen t so far.
+// depart shows t as a blocker to the watcher of x, who has seen t so far.
 func (p *Presence) depart(t *target, x *watching, now time.Time) {
 	u := x.w.out.Account.User
 	a := t.away[u]
-	if a == nil { // else another session of u was first
+	if a == nil { // else another session of u has made it
 		if a = (&blockerView{lastMs: t.lastMs}); t.online {
 			a.goneAt, a.lastMs = now, coarse(p.o.Now())
 			p.pending = append(p.pending, pendingOffline{t, now, u})
@@ -44,7 +45,7 @@ func (a *blockerView) view() view {
 	return blockerOnline
 }
 
-// as is the presence of t for a watcher whom t blocks.
+// as returns the presence of t for a watcher whom t blocks.
 func (a *blockerView) as(t *target) *petrelv1.Presence {
 	if a.view() == blockerOnline {
 		return &petrelv1.Presence{User: string(t.account.User), Online: true}
@@ -68,7 +69,8 @@ func (s *step) leave(f pendingOffline) {
 	}
 }
 
-// stay shows t to the watcher of x as it is: the block is over. It sends a presence if that is news.
+// stay shows t to the watcher of x without the block, which is over. It sends a presence if that
+// differs from the last one.
 func (s *step) stay(t *target, x *watching) {
 	u, was := x.w.out.Account.User, x.view
 	a := t.away[u]

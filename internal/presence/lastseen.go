@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// lastSeenStep is what a time of being online last is rounded down to. When exactly
-	// a person put their phone away is nobody's business.
+	// lastSeenStep is the precision of the times of being online last, which are rounded down: the
+	// exact time is private.
 	lastSeenStep = 10 * time.Minute
 
 	maxToWrite   = 1 << 16     // times that wait to be stored
@@ -34,7 +34,7 @@ type leaving struct {
 	ms      uint64
 }
 
-// lastSeen is until when a user was online.
+// lastSeen is the time until which a user was online.
 type lastSeen struct {
 	account im.Account
 	ms      uint64
@@ -45,9 +45,9 @@ func coarse(t time.Time) uint64 {
 	return uint64(t.Truncate(lastSeenStep).UnixMilli())
 }
 
-// LastSeen is when a user was online last, as of a time, in Unix milliseconds. ms is the time
-// as others may know it; 0: nobody knows. onlineMs is the exact one of a user who is shown as
-// online; 0: the user is shown as offline. A user who is online was so at that time.
+// LastSeen returns when a user was online last before or at a time, in Unix milliseconds. ms is
+// rounded for other users; 0: not known. onlineMs is the exact time if the user is shown as online,
+// else 0.
 func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error) {
 	ms = coarse(at)
 	hash := p.o.Table.Hash(a)
@@ -80,8 +80,8 @@ func (p *Presence) leaveLocked(a im.Account, hash uint64) {
 	}
 }
 
-// settleLeaving has the time stored of those who were away for long enough. Most are back
-// by then: a record is written for those who really leave.
+// settleLeaving queues the times of users who were away for long enough. Most are back before that,
+// so few records are written.
 func (p *Presence) settleLeaving(now time.Time) time.Duration {
 	for range tellAtOnce {
 		p.mu.Lock()
@@ -112,7 +112,7 @@ func (p *Presence) settleLeaving(now time.Time) time.Duration {
 	return tellPause
 }
 
-// writeLastSeen stores what is to be stored, in batches, until ctx ends.
+// writeLastSeen stores the queued times, in batches, until ctx ends.
 func (p *Presence) writeLastSeen(ctx context.Context) {
 	for {
 		select {
@@ -150,9 +150,9 @@ func (p *Presence) writeSome(ctx context.Context) bool {
 	return true
 }
 
-// raiseLastSeen stores those of the times that are later than what is stored. A node that
-// stood still has older ones than the node to which its users went meanwhile.
-// ErrChanged: another node was quicker, and nothing is stored.
+// raiseLastSeen stores the times that are later than the stored ones. A node that stood still has
+// older times than the node to which its users went meanwhile. ErrChanged: another node was
+// quicker, and nothing is stored.
 func (p *Presence) raiseLastSeen(ctx context.Context, list []lastSeen) error {
 	latest := map[im.Account]uint64{}
 	for _, l := range list {
@@ -177,8 +177,8 @@ func (p *Presence) raiseLastSeen(ctx context.Context, list []lastSeen) error {
 	return p.o.Store.Update(ctx, puts)
 }
 
-// writeAtTheEnd stores the times of those whose sessions ended lately, as far as the time
-// allows: the process stops, and nobody else knows them.
+// writeAtTheEnd stores the times of users whose sessions ended lately, as far as the time allows:
+// the process stops, and no other node knows them.
 func (p *Presence) writeAtTheEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
@@ -192,7 +192,7 @@ func (p *Presence) writeAtTheEnd() {
 	}
 }
 
-// readLastSeen returns until when a user was online; 0: nobody knows.
+// readLastSeen returns the time until which a user was online; 0: not known.
 func (p *Presence) readLastSeen(ctx context.Context, a im.Account) (uint64, error) {
 	b, err := p.o.Store.Record(ctx, store.LastSeen, a.Tenant, []byte(a.User))
 	if err != nil || b == nil {

@@ -12,7 +12,7 @@ import (
 // who sets the same list again would see short losses of a connection, and could tell a block from a
 // lost connection. Spec: P-13.5, P-5.4.
 
-// delayNewTargets shows new targets as online that went offline less than holdOnline ago.
+// delayNewTargets shows new targets as online if they went offline less than holdOnline ago.
 func (p *Presence) delayNewTargets(added []*target) {
 	gone := map[uint64]*target{}
 	for _, t := range added {
@@ -55,9 +55,9 @@ func (p *Presence) delayOffline(f pendingOffline) {
 	p.pending = slices.Insert(p.pending, i, f)
 }
 
-// blockerOnlineSince is when the last session of a blocker ended, as the blocked user sees it, while
-// the blocker is still shown as online; zero: the blocker is shown as offline. A step of the wall clock
-// makes it sooner or later.
+// blockerOnlineSince returns the seeming end of a blocker's last session, for the blocked user,
+// while the blocker is still shown as online; zero: the blocker is shown as offline. A step of the
+// wall clock shifts it.
 func (p *Presence) blockerOnlineSince(b *storepb.Block, now time.Time) time.Time {
 	gone := p.o.Now().Sub(time.UnixMilli(int64(b.OnlineMs)))
 	if gone < 0 || gone >= holdOnline {

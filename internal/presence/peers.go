@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	fewPeers = 8    // of which each is looked up
-	maxPeers = 1000 // that are read at once of those who have written to one watcher
+	fewPeers = 8    // that are looked up one by one
+	maxPeers = 1000 // of one watcher that one read returns
 )
 
-// readPeers reads which of some users have written to the watcher, so that the watcher sees
-// them if they let their peers see them. asks are ascending by user. Spec: P-13.6.
+// readPeers reads which of some users have written to the watcher: the watcher may see those that
+// show themselves to their peers. asks are ascending by user. Spec: P-13.6.
 func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*reading) error {
 	if len(asks) > fewPeers {
 		rest, err := p.scanPeers(ctx, watcher, asks)
@@ -26,7 +26,7 @@ func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*re
 	}
 	for _, r := range asks {
 		v, err := p.o.Store.Record(ctx, store.Peers, watcher.Tenant, im.PairKey(watcher.User, r.t.account.User))
-		if err != nil && !errors.Is(err, store.ErrCorrupt) { // of damage nobody knows more by trying it again
+		if err != nil && !errors.Is(err, store.ErrCorrupt) { // damage does not end by a retry
 			return err
 		}
 		r.sees = v != nil && r.policy == user.ToPeers
@@ -34,8 +34,8 @@ func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*re
 	return nil
 }
 
-// scanPeers is readPeers by one read. It returns those of asks that it does not know about,
-// because more users have written to the watcher than it reads, or damage was met.
+// scanPeers is readPeers by one read. It returns the asks that stay open, because the watcher has
+// more peers than one read returns, or because of damage.
 func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*reading) (rest []*reading, err error) {
 	prefix := im.PairKey(watcher.User, "")
 	n, next := 0, 0

@@ -1,10 +1,10 @@
 // Package presence tells sessions which of the users that they watch are online.
 //
 // Read the files in this order: presence.go (the state), watch.go (a session sets the users that it
-// watches), run.go (the loop sends changes to sessions), reads.go (workers read who may be seen),
+// watches), run.go (the loop sends changes to sessions), visibilityreads.go (workers read who may be seen),
 // peers.go (users who have written to a watcher), blocked.go (users whom a user may block),
 // blockerview.go (how a blocked watcher sees the blocker), offlinedelay.go (a user without a session
-// is shown as online for 30 s), lastseen.go (when users were online last), policy.go (a user changes
+// is shown as online for 30 s), lastseen.go (when users were online last), policychange.go (a user changes
 // who may see them).
 //
 // Every node knows who is online, from its own online table and from the announcements of the other
@@ -41,13 +41,13 @@ const (
 	holdOnline = 30 * time.Second
 
 	maxAsked   = 1 << 16 // watches that wait
-	maxLeaving = 1 << 18 // users who have gone, until it is known whether they come back
+	maxLeaving = 1 << 18 // users who have gone, and may come back
 	workers    = 8       // that read the store for watches
 	maxJobs    = 64      // that wait for a worker
 	atOnce     = 4       // reads of the store for one watch
 
-	// When a node dies, thousands of sessions watch anew at other nodes, and thousands
-	// of users have to be told as offline. Both is spread.
+	// When a node dies, thousands of sessions watch anew at other nodes, and thousands of users go
+	// offline. Both is spread.
 	watchesPerSecond = 1000
 	watchBurst       = 256
 	askPause         = 20 * time.Millisecond // then some are due: a step for each costs more
@@ -58,10 +58,10 @@ const (
 	retryPause       = time.Second // after a failure of the store
 )
 
-// Options say what a Presence is connected with.
+// Options connect a Presence with other parts.
 type Options struct {
 	Log   *slog.Logger
-	Now   func() time.Time // wall clock, of when users were online last
+	Now   func() time.Time // wall clock, for times of being online last
 	Store store.Store
 	IDs   *im.IDs
 	Table *fanout.Table
@@ -101,8 +101,8 @@ type Presence struct {
 	Dropped  atomic.Uint64 // times of being online last that were not stored
 }
 
-// target is a user who is watched. Only the loop uses what it says, except account and
-// hash, which never change, and noted.
+// target is a user who is watched. Only the loop uses it, except account and hash, which never
+// change, and noted.
 type target struct {
 	account im.Account
 	hash    uint64
@@ -110,9 +110,9 @@ type target struct {
 
 	watchers []*watching
 	known    bool   // policy, blocked and lastMs were read
-	version  uint32 // raised when the policy has changed: what was read before does not count
-	rechecks uint32 // how often the policy was to be read again: the last time counts
-	pairs    uint32 // how often something between t and one watcher has changed: what was read before does not count
+	version  uint32 // raised when the policy has changed: earlier reads do not count
+	rechecks uint32 // number of rereads of the policy: only the last one counts
+	pairs    uint32 // number of changes between t and one watcher: earlier reads do not count
 	policy   user.PresencePolicy
 	blocked  *blocked
 	away     map[im.User]*blockerView // by watcher whom t blocks, or may block
@@ -121,10 +121,10 @@ type target struct {
 	goneAt   time.Time // since when there is no session; zero: there is one, or the user is shown as offline
 	goneMs   uint64    // the same on the wall clock
 
-	seen, unseen *petrelv1.Presence // what as returned last; nil: nothing yet
+	seen, unseen *petrelv1.Presence // last results of as; nil: none yet
 }
 
-// view is how a session sees a target.
+// view is a session's view of a target.
 type view uint8
 
 const (

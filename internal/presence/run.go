@@ -11,18 +11,18 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// pendingOffline is a user without a session, who is shown as offline after holdOnline, unless they are back by
-// then. With a watcher, only that watcher sees it: the user blocks them.
+// pendingOffline is a user without a session, who is shown as offline after holdOnline, unless they
+// are back by then. With a watcher, it concerns only that watcher, whom the user blocks.
 type pendingOffline struct {
 	t       *target
-	goneAt  time.Time // of t, or of what t.away has of the watcher; if that says something else, it was revoked
+	goneAt  time.Time // of t, or of the watcher's entry in t.away; if that has another time, this was revoked
 	watcher im.User
 }
 
-// Run tells presence until ctx ends.
+// Run sends presences until ctx ends.
 //
-// One goroutine, the loop, keeps what is known of the targets, and tells it. So nothing
-// that is older is sent after what is newer. Workers read the store for it.
+// One goroutine, the loop, keeps the state of the targets, and sends it. So no older state is sent
+// after a newer one. Workers read the store for it.
 func (p *Presence) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range workers {
@@ -50,7 +50,7 @@ func (p *Presence) loop(ctx context.Context) {
 	}
 }
 
-// step is one turn of the loop. It finds at most about tellAtOnce presences to tell.
+// step is one turn of the loop. It finds at most about tellAtOnce presences to send.
 type step struct {
 	p    *Presence
 	room int
@@ -64,7 +64,7 @@ func (s *step) tell(w *Watch, x *petrelv1.Presence) {
 	s.room--
 }
 
-// tellAll tells those who watch t and may see it.
+// tellAll notifies the watchers of t who may see it.
 func (s *step) tellAll(t *target) {
 	x := t.as(visible)
 	for _, to := range t.watchers {
@@ -75,7 +75,7 @@ func (s *step) tellAll(t *target) {
 	s.room--
 }
 
-// step does what is to be done, and returns how long to wait for the next step.
+// step does the work that is due, and returns how long to wait for the next step.
 func (p *Presence) step() time.Duration {
 	s := &step{p: p, room: tellAtOnce}
 	now := time.Now()
@@ -86,9 +86,9 @@ func (p *Presence) step() time.Duration {
 	return min(next, p.handOut(now, next == tellPause), p.ask(now), p.settleLeaving(now))
 }
 
-// handOut gives sessions what they are owed. While more is found, it waits for it: most
-// of those who watch one user of a node that has died watch others, and one write for all
-// of them costs less.
+// handOut sends sessions the presences that they are owed. While more are found, it waits: after
+// the death of a node, most watchers of one of its users watch others, too, and one write for all
+// costs less.
 func (p *Presence) handOut(now time.Time, more bool) time.Duration {
 	if len(p.owing) == 0 {
 		p.owing, p.gathering = nil, time.Time{}
@@ -112,7 +112,7 @@ func (p *Presence) handOut(now time.Time, more bool) time.Duration {
 	return tellPause
 }
 
-// never is longer than anybody waits.
+// never is longer than any wait.
 const never = time.Hour
 
 // endWatches forgets the watches whose sessions have ended.
@@ -127,7 +127,7 @@ func (p *Presence) endWatches() {
 	}
 }
 
-// tellChanges tells of those who came online, and begins to wait for those who went.
+// tellChanges shows users who came online, and delays those who went offline.
 func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
 		p.mu.Lock()
@@ -156,7 +156,7 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 	return tellPause
 }
 
-// tellFaded tells of those who have been away for long enough.
+// tellFaded shows users as offline who have been away for long enough.
 func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
 		if len(p.pending) == 0 {
@@ -181,7 +181,7 @@ func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
 	return tellPause
 }
 
-// ask has the workers read what the watches need, at a pace.
+// ask has the workers read for the watches, at a pace.
 func (p *Presence) ask(now time.Time) time.Duration {
 	for {
 		if wait := p.pause.Sub(now); wait > 0 {

@@ -66,13 +66,13 @@ func (p *Presence) End(w *Watch) {
 	}
 }
 
-// takeList makes w watch the list that its session has set last. The targets that are new
-// enter the map before anybody asks whether they are online. So if somebody comes online
-// meanwhile, either the question sees it, or the change is noted.
+// takeList makes w watch the list that its session has set last. New targets enter the map before
+// the question whether they are online. So if a user comes online meanwhile, either the answer
+// shows it, or the change is noted.
 //
-// All of the list is untold, also what was in the list before. If the policy of such a user
-// changes while this list is read, what is read does not count, and only who is untold is
-// asked about again.
+// All users of the list are untold, also those of the list before. If the policy of a user changes
+// while this list is read, the result of the read does not count, and only untold users are read
+// again.
 func (p *Presence) takeList(w *Watch) {
 	p.mu.Lock()
 	users, old := w.next, w.list
@@ -123,9 +123,8 @@ func (p *Presence) drop(list []watching) {
 	p.Watching.Store(int64(len(p.targets)))
 }
 
-// as is the presence of t for watchers who may see it, or else for those who may not: theirs is the same
-// as that of a user who does not exist. Many sessions share it.
-// Spec: P-13.6.
+// as returns the presence of t for watchers who may see it, or for those who may not: for these it
+// is that of a user who does not exist. Many sessions share it. Spec: P-13.6.
 func (t *target) as(v view) *petrelv1.Presence {
 	x, last := &t.unseen, uint64(0)
 	online := v == visible && t.online

@@ -14,9 +14,9 @@ type Addresses struct{ table Table[netip.Prefix] }
 // The steps of IPv6: bits of a network, and how many times the tokens of one
 // address it has.
 const (
-	hostBits, hostTimes = 64, 1  // what every subscriber has
-	homeBits, homeTimes = 56, 4  // what many have
-	siteBits, siteTimes = 48, 16 // what an organisation has
+	hostBits, hostTimes = 64, 1  // the network of every subscriber
+	homeBits, homeTimes = 56, 4  // of many subscribers
+	siteBits, siteTimes = 48, 16 // of an organisation
 )
 
 // Host is the addresses that count as one: an IPv4 address, or the /64 network
@@ -50,8 +50,8 @@ func (s *Addresses) Reserve(now time.Time, most time.Duration, a netip.Addr, l L
 	return s.table.Reserve(now, most, claims[:n]...)
 }
 
-// Wait takes nothing, and returns how long an address would wait for a token. Tokens of
-// the time until most from now may have been taken by Reserve.
+// Wait takes no token, and returns how long an address would wait for one. Tokens of the time until
+// most from now may have been taken by Reserve.
 func (s *Addresses) Wait(now time.Time, most time.Duration, a netip.Addr, l Limit) time.Duration {
 	claims, n := claimsOf(a, l)
 	return s.table.Wait(now, most, claims[:n]...)

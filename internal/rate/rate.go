@@ -96,13 +96,12 @@ func (b *Bucket) take(l Limit, n int) {
 // Full tells whether the bucket is as good as a new one.
 func (b *Bucket) Full(now time.Time) bool { return b.full <= moment(now) }
 
-// Table has a bucket for each key, in memory that is bounded. It grows while more
-// buckets are in use, and shrinks when fewer are. A bucket that is full is not in use:
-// a new one is the same. Where there is no room for a further key in a table that
-// cannot grow, the fullest bucket of a few is forgotten: it is the one that refuses
-// least, and its key has a full one again. So attackers who use many names or addresses
-// turn nobody away. They have to empty as many buckets as there are before they win
-// tries by it. The few are chosen by a secret, so that nobody can aim at a bucket.
+// Table has a bucket for each key, in memory that is bounded. It grows while more buckets are in
+// use, and shrinks when fewer are. A bucket that is full is not in use: a new one is the same.
+// Where there is no room for a further key in a table that cannot grow, the fullest bucket of a few
+// is forgotten: it refuses least, and its key has a full bucket again. So attackers who use many
+// names or addresses turn nobody away. They have to empty as many buckets as there are before they
+// win tries by it. The few are chosen by a secret, so that nobody can aim at a bucket.
 type Table[K comparable] struct {
 	mu     sync.Mutex // tier 0; guards the fields below
 	seed   maphash.Seed
@@ -186,13 +185,13 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 	return wait
 }
 
-// Ready takes nothing, and says whether k's bucket has a token. Codes: rate_limited.
+// Ready takes no token, and says whether k's bucket has one. Codes: rate_limited.
 func (t *Table[K]) Ready(now time.Time, k K, l Limit) error {
 	return refusal(t.Wait(now, 0, Claim[K]{Key: k, Limit: l}))
 }
 
-// Wait takes nothing, and returns how long to wait until the tokens of each claim are
-// there. Tokens of the time until most from now may have been taken by Reserve.
+// Wait takes no token, and returns how long to wait until the tokens of each claim are there.
+// Tokens of the time until most from now may have been taken by Reserve.
 func (t *Table[K]) Wait(now time.Time, most time.Duration, claims ...Claim[K]) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

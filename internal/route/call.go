@@ -37,7 +37,7 @@ type caller struct {
 	serving   *tasks              // the calls of other nodes
 }
 
-// question is how one kind of question is answered for another node.
+// question has the answering function of one kind of question of other nodes.
 type question struct {
 	name   string // of the message that asks
 	answer func(ctx context.Context, o *owners, by conv.Query, request []byte) ([]byte, error)
@@ -64,7 +64,7 @@ func (c *caller) nameOf(question reflect.Type) string {
 	return question.Name()
 }
 
-// ofOwner is a question that a method of conv.Owner answers.
+// ofOwner makes a question that a method of conv.Owner answers.
 func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context.Context, conv.Query, PQ) (PA,
 	error)) question {
 	return ofNode(func(ctx context.Context, o *owners, by conv.Query, q PQ) (PA, error) {
@@ -76,7 +76,7 @@ func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context
 	})
 }
 
-// ofNode is a question that needs no single Owner.
+// ofNode makes a question that needs no single Owner.
 func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *owners, conv.Query, PQ) (PA,
 	error)) question {
 	return question{reflect.TypeFor[Q]().Name(), func(ctx context.Context, o *owners, by conv.Query,
@@ -93,8 +93,8 @@ func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *own
 	}}
 }
 
-// ask calls f on the Owner, or asks the node that owns the conversation, until
-// one of them answers.
+// ask calls f on the Owner here, or asks the node that owns the conversation, until it has an
+// answer.
 func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query,
 	f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	c.nameOf(reflect.TypeFor[Q]())
@@ -117,8 +117,8 @@ func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller,
 	}
 }
 
-// request asks the node that owns a feed. ErrNotOwner: there is none, it does not
-// own it, or it did not answer.
+// request asks the node that owns a feed. ErrNotOwner: there is no such node, it is not the owner,
+// or it did not answer.
 func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, f store.Feed, by conv.Query,
 	q PQ) (PA, error) {
 	name := c.nameOf(reflect.TypeFor[Q]())
@@ -144,9 +144,9 @@ func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *cal
 
 // call sends a call and returns the answer. ErrNotOwner: the node does not own the feed, or did not answer.
 func (c *caller) call(ctx context.Context, to im.Node, m *routepb.Call) ([]byte, error) {
-	// The owner answers when it knows of every session that has entered the online
-	// table here. Else an entry that is committed between the answer and the
-	// announcement would neither be in the answer nor be pushed.
+	// The owner answers when it has applied the announcement of every session in the online table
+	// here. Otherwise an entry that is committed between the answer and the announcement would be
+	// neither in the answer nor pushed.
 	mark := c.nodes.Mark(to)
 	m.Mark = &routepb.Mark{Stream: mark.Stream, Num: mark.Num}
 	a, err := calls.Ask(ctx, c.bus, to, m)
@@ -193,8 +193,8 @@ func errBusy() *im.Error {
 	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 }
 
-// outside is err as another node's caller sees it; what is not meant for them is
-// logged.
+// outside returns err as another node's caller sees it, and logs errors that are not meant for
+// callers.
 func (c *caller) outside(err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](conv.Shown(err)); ok {
 		return e

@@ -21,14 +21,14 @@ type lane struct {
 	mu      sync.Mutex // tier 3; guards the fields below. memory.mu of conv is taken under it
 	queues  map[im.Key]*queue
 	ready   []*queue // those with something to send to the owner, each once
-	epoch   im.Epoch // of the owner known when all of them were looked at last
+	epoch   im.Epoch // of the known owner at the last look at all of them
 	tickets map[uint64]asked
 	last    uint64 // ticket, without its feed
 }
 
-// queue holds the sends to one conversation. One group of them is under way to the
-// owner, and the next group goes out when that whole group is answered. So no send
-// overtakes another, whatever is lost on the way. Spec: P-4.3.
+// queue holds the sends to one conversation. One group of them is under way to the owner, and the
+// next group goes out when that whole group is answered. So no send overtakes another, whatever is
+// lost. Spec: P-4.3.
 type queue struct {
 	key     im.Key
 	out     []pending // under way to an owner and not answered, in order
@@ -57,7 +57,7 @@ type asked struct {
 // all are its sends in their order.
 func (q *queue) all() []pending { return append(q.out, q.wait...) }
 
-// resend has everything sent out again, in order.
+// resend marks all sends to be sent again, in order.
 func (q *queue) resend() { q.wait, q.out = q.all(), nil }
 
 func sendsOf(list []pending) []*conv.Send {
@@ -68,7 +68,7 @@ func sendsOf(list []pending) []*conv.Send {
 	return sends
 }
 
-// readyLocked has a queue looked at by the next move of the lane.
+// readyLocked marks a queue for the next move of the lane.
 func (l *lane) readyLocked(q *queue) {
 	if !q.ready {
 		q.ready = true
@@ -113,9 +113,8 @@ func (l *lane) takeLocked(q *queue) []pending {
 	return list
 }
 
-// prependLocked puts sends in front of everything in the lane, those of a
-// conversation in their order. What was under way is sent again after them.
-// Spec: P-4.3.
+// prependLocked puts sends in front of everything in the lane, those of a conversation in their
+// order. Sends that were under way are sent again after them. Spec: P-4.3.
 func (l *lane) prependLocked(sends []*conv.Send) {
 	later := l.queues
 	l.queues = map[im.Key]*queue{}
@@ -153,7 +152,7 @@ func (l *lane) sendLocked(f store.Feed, q *queue, to *packet) {
 	}
 }
 
-// undecidedLocked takes back that a send was sent once: no owner decides that copy of it.
+// undecidedLocked forgets one attempt of a send, because no owner decides that copy.
 func (l *lane) undecidedLocked(ticket uint64, a asked) {
 	for _, list := range [][]pending{a.q.out, a.q.wait} {
 		for i := range list {

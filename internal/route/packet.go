@@ -20,8 +20,8 @@ const (
 	sendsField = 1         // the number of Sends.sends
 )
 
-// packet is what one node sends to another at once: frames of bounded size, each
-// a routepb.Sends, whose messages are written one after the other.
+// packet has the sends for one node that go out together: frames of bounded size, each a
+// routepb.Sends, to which messages are appended.
 type packet struct{ frames [][]byte }
 
 func (p *packet) add(s *conv.Send, ticket uint64) {
@@ -46,9 +46,9 @@ func (p *packet) add(s *conv.Send, ticket uint64) {
 	im.Assert(err == nil, "encode a send: %v", err)
 }
 
-// readSends decodes a frame of a packet. Messages share the frame's bytes:
-// nothing of them is kept once they are stored. Names and titles in other entries
-// stay in memory for long, so a frame with such entries is copied.
+// readSends decodes a frame of a packet. Messages share the frame's bytes: nothing of them is kept
+// once they are stored. Names and titles in other entries stay in memory for long, so a frame with
+// such entries is copied.
 func readSends(payload []byte) ([]*routepb.Send, error) {
 	var p routepb.Sends
 	if err := p.UnmarshalVTUnsafe(payload); err != nil {
@@ -81,7 +81,7 @@ type received struct {
 	caller fanout.Caller
 }
 
-// sendOf makes a Send of one that came from a node.
+// sendOf makes a Send of a message from another node.
 func sendOf(m *routepb.Send, from im.Node, nodes *fanout.Nodes) *conv.Send {
 	r := &received{
 		Send: conv.Send{

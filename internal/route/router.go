@@ -1,13 +1,11 @@
-// Package route is the way to the owner of a conversation, wherever it is. Sends
-// whose owner is on another node wait in lanes (lane.go, carry.go) and go out
-// in packets (packet.go). A message that copies another one gets its text first (source.go).
-// Questions go to the owner on this node, or by a request over the bus (call.go); a sync asks
-// about many conversations at once (sync.go), and which of them may have changed
-// (candidates.go). What waits for answers runs in tasks (tasks.go).
-// Signals, which nobody answers, go their own way (signal.go). The
-// package knows which node owns what (owners.go, from cluster); what an owner does
-// with a send or a question is conv's. The tests start their nodes with package
-// route/routetest.
+// Package route is the way to the owner of a conversation, wherever it is. Sends whose owner is on
+// another node wait in lanes (lane.go, sendcarrier.go) and go out in packets (packet.go). A message
+// that copies another one gets its text first (forwardsource.go). Questions go to the owner on this
+// node, or by a request over the bus (call.go); a sync asks about many conversations at once
+// (sync.go), and which of them may have changed (changecandidates.go). What waits for answers runs
+// in tasks (tasks.go). Signals have no answer (signal.go). findowner.go finds the owner of a feed,
+// by package cluster. Package conv decides sends and answers questions. The tests start their nodes
+// with package route/routetest.
 //
 // On a single node nothing is carried: sends go from the session straight to
 // conv, and questions to the Owner.
@@ -30,7 +28,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options say what a Router is connected with.
+// Options connect a Router with other parts.
 type Options struct {
 	Log *slog.Logger
 
@@ -112,25 +110,23 @@ func (r *Router) answers() []question {
 	}
 }
 
-// Ask has the owner of a conversation answer a question by its method f: here by
-// a call, elsewhere by a request. While nobody is known to own the conversation
-// it is tried again, until ctx ends. Codes beside those of f: store_stalled (no
-// owner was found, or the store does not answer), draining (without other nodes),
+// Ask has the owner of a conversation answer a question by its method f: here by a call, elsewhere
+// by a request. While no owner is known, it tries again, until ctx ends. Codes beside those of f:
+// store_stalled (no owner was found, or the store does not answer), draining (without other nodes),
 // overloaded and internal (from another node). The question must be in answers.
 func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query,
 	f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	return ask(ctx, &r.caller, by, f, q)
 }
 
-// Signal brings a signal to the owner of its conversation. It never waits, and nobody
-// hears what became of it: if the owner is not known, or the signal is lost, it reaches
-// nobody. Spec: P-13.1.
+// Signal brings a signal to the owner of its conversation. It never waits, and reports no outcome:
+// if the owner is not known, or the signal is lost, it reaches nobody. Spec: P-13.1.
 func (r *Router) Signal(key im.Key, s *petrelv1.Signal, session uint64) {
 	r.signals.bring(key, s, session)
 }
 
-// Run carries sends until ctx ends. Then it ends what it does for other nodes, and the
-// moves of cursors, and returns after they have ended.
+// Run carries sends until ctx ends. Then it ends the calls of other nodes, and the moves of
+// cursors, and returns after their end.
 func (r *Router) Run(ctx context.Context) error {
 	if r.carrier != nil {
 		r.carrier.run(ctx)
@@ -141,8 +137,7 @@ func (r *Router) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open takes a feed over and serves it, also what waits for it here. The cluster
-// calls it.
+// Open takes a feed over and serves it, and the sends that wait for it here. The cluster calls it.
 func (r *Router) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	epoch, err := r.convs.Open(ctx, f)
 	r.carrier.wake()
@@ -199,8 +194,8 @@ const (
 	maxMoving = 65_536           // moves that look for their owners or wait for them, at a time
 )
 
-// Move takes m; with an error it does not, and m gets no other answer. It may
-// wait for the store to read, never for a write.
+// Move queues m. If it returns an error, m is not queued, and m.Done is not called. It may wait for
+// a read of the store, never for a write.
 func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 	if ow, err := r.here(ctx, r.convs.FeedOf(m.Conv.Conv)); err == nil {
 		if err = ow.Move(ctx, m); !errors.Is(err, conv.ErrNotOwner) {

@@ -27,13 +27,12 @@ func (p Places) note(f store.Feed, pos im.Pos) {
 	}
 }
 
-// Changes tells a user what has changed in some conversations; an element is nil where
-// nothing has. The Places are the positions of the feeds of these conversations from before the read:
-// what moves during the read is told again by the next sync.
+// Changes returns the changed states of some conversations for a user; nil for an unchanged one.
+// The Places are the positions of their feeds from before the read: the next sync repeats changes
+// from during the read.
 //
-// It goes in rounds, until every conversation has an answer. Each node is asked once a
-// round. The caller has put the session into the online table before.
-// Spec: P-6.2, P-6.3.
+// It asks each node once a round, until every conversation has an answer. The caller has put the
+// session into the online table before. Spec: P-6.2, P-6.3.
 func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask,
 	newest conv.Newest) ([]*petrelv1.ConvState, Places, error) {
 	s := &changesCall{c: c, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)),
@@ -68,8 +67,7 @@ type changesCall struct {
 	err     error
 }
 
-// once asks the owners that are known for what is left, and returns what is left
-// then.
+// once asks the known owners about the indexes left, and returns those that are still left.
 func (s *changesCall) once(ctx context.Context, left []int) ([]int, error) {
 	asks := pick(s.asks, left)
 	a, err := changesHere(ctx, &s.c.owners, s.account, asks, s.newest)
@@ -183,9 +181,9 @@ func (o *owners) confirmAsked(ctx context.Context, asks []*convpb.Ask) (map[stor
 	return o.confirmFeeds(ctx, feeds)
 }
 
-// readAtOnce is how many conversations of one question are read at once. In a cluster
-// those that are not in memory wait for the network of the store. An embedded store
-// needs the processor: more at once would only take it from messages.
+// readAtOnce is how many conversations of one question are read at once. In a cluster, reads wait
+// for the network of the store. An embedded store needs the processor, which more reads at once
+// would take from messages.
 func (o *owners) readAtOnce() int {
 	if o.cluster == nil {
 		return 2
@@ -193,9 +191,8 @@ func (o *owners) readAtOnce() int {
 	return 16
 }
 
-// eachAtOnce calls f for 0 to n−1, so many at a time, until one fails. After each one
-// it lets others have the processor: a question of thousands of conversations must not
-// make a message wait.
+// eachAtOnce calls f for 0 to n−1, so many at a time, until one fails. After each one it yields the
+// processor, so that a question about thousands of conversations does not delay messages.
 func eachAtOnce(n, atOnce int, f func(i int) error) error {
 	var g errgroup.Group
 	var next atomic.Int64

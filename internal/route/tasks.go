@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// tasks are goroutines that each do one thing for somebody, so many at a time. They
-// end at the latest when Run of the Router does, which waits for them.
+// tasks is a bounded number of goroutines, each for one short task. Run of the Router waits for
+// them at its end.
 type tasks struct {
 	life  context.Context // of all of them
 	end   context.CancelFunc

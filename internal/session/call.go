@@ -41,8 +41,8 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 	})
 }
 
-// callsAfter is the queue of calls, for one that is put into it after some time. It is refused then
-// if refused says so, or there is no room.
+// callsAfter returns a function that queues a call after a wait. The call is refused then if
+// refused is set, or there is no room.
 func (s *Session) callsAfter(wait time.Duration, refused **im.Error) (queue func(job func()) bool) {
 	if wait == 0 {
 		return s.queueCall

@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/internal/session/sessionpb"
 )
 
-// answerTimeout is how long a node, or the store, may take to answer.
+// answerTimeout bounds the answer of a node, or of the store.
 const answerTimeout = 2 * time.Second
 
 // The requests of a node to all nodes about the sessions of a user.
@@ -59,9 +59,9 @@ func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A]
 	return h.checkAnswers(what, a, failed)
 }
 
-// checkAnswers is given the errors of the nodes that did not answer. If there are other
-// nodes, it only logs them: a node that did not answer ends the sessions by itself, see
-// revocations.go. But its sessions are not counted.
+// checkAnswers gets the errors of the nodes that did not answer. If there are other nodes, it only
+// logs them: such a node ends the sessions by itself, see revocations.go. But its sessions are not
+// counted.
 func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 	switch {
 	case err == nil:
@@ -137,4 +137,19 @@ func (h *Hub) closeHere(a im.Account, code im.Code, match func(*fanout.Outbox) b
 	}
 	k.Flush()
 	return n + h.rechecks.endedBefore(a, match)
+}
+
+// encode encodes a message of sessionpb for another node.
+func encode(m interface{ MarshalVT() ([]byte, error) }) []byte {
+	b, err := m.MarshalVT()
+	im.Assert(err == nil, "encode a message about sessions: %v", err)
+	return b
+}
+
+func encodeAccount(a im.Account) *sessionpb.Account {
+	return &sessionpb.Account{Tenant: uint32(a.Tenant), User: string(a.User)}
+}
+
+func decodeAccount(a *sessionpb.Account) im.Account {
+	return im.Account{Tenant: im.Tenant(a.GetTenant()), User: im.User(a.GetUser())}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// forwards are the sends of sessions that wait because of a forward: its message has to
-// be fetched first, and later sends of the session to the same conversation must not
-// pass it. The windows of the sessions bound them. Spec: P-4.3, P-5.10.
+// forwards has the sends that wait for a forward: its message has to be fetched first, and later
+// sends of the session to the same conversation must not pass it. The windows of the sessions bound
+// them. Spec: P-4.3, P-5.10.
 type forwards struct {
 	n atomic.Int64 // lines; a reader looks for a line only if there are any
 
@@ -21,15 +21,15 @@ type forwards struct {
 	lines map[lineKey][]*conv.Send
 }
 
-// lineKey names the sends of one session to one conversation. While there is a line, a
+// lineKey names the waiting line of one session for one conversation. While there is a line, a
 // worker of the queue of reads takes from it.
 type lineKey struct {
 	s    *Session
 	conv im.Key
 }
 
-// join puts a send into its line. first: it made the line. joined is false for a send that
-// needs not wait.
+// join puts a send into its line. first: it made the line. joined is false for a send that need not
+// wait.
 func (f *forwards) join(k lineKey, send *conv.Send) (first, joined bool) {
 	if !send.Forwards() && f.n.Load() == 0 {
 		return false, false
@@ -50,7 +50,7 @@ func (f *forwards) join(k lineKey, send *conv.Send) (first, joined bool) {
 	return !there, true
 }
 
-// take takes the sends of a line. An empty line ends.
+// take takes the sends of a line, and removes an empty line.
 func (f *forwards) take(k lineKey) []*conv.Send {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *forwards) endLocked(k lineKey) {
 	}
 }
 
-// lineUp takes the sends out that have to wait, and returns the others.
+// lineUp queues the sends that have to wait, and returns the others.
 func (s *Session) lineUp(sends []*conv.Send, k *fanout.WakeUps) []*conv.Send {
 	f := &s.hub.forwards
 	rest := sends[:0]
@@ -101,7 +101,7 @@ func (s *Session) lineUp(sends []*conv.Send, k *fanout.WakeUps) []*conv.Send {
 	return rest
 }
 
-// serveLine submits the sends of a line, in their order, with what they forward, until
+// serveLine submits the sends of a line, in their order, with the messages that they forward, until
 // there are none.
 func (s *Session) serveLine(ctx context.Context, key lineKey, k *fanout.WakeUps) {
 	f := &s.hub.forwards

@@ -34,12 +34,12 @@ const (
 	capLarge    = "large"
 )
 
-// capabilities are what this server can do beyond the base of the protocol.
+// capabilities are those of this server, beyond the base of the protocol.
 var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes,
 	capPersonal, capMentions, capLarge}
 
-// noteCapabilities notes what the client understands: the server sends it nothing
-// else. It is called before the outbox enters the online table. Spec: P-2.6.
+// noteCapabilities notes the client's capabilities: the server sends only frames that the client
+// understands. It is called before the outbox enters the online table. Spec: P-2.6.
 func (s *Session) noteCapabilities(ofClient []string) {
 	for _, c := range ofClient {
 		switch c {
@@ -178,7 +178,7 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 	}}}
 }
 
-// announced is a limit as it stands in the welcome. No limit is the largest number.
+// announced returns a limit as the welcome has it: the largest number if there is no limit.
 func announced(n int) uint32 {
 	if n < 0 {
 		return 1<<32 - 1

@@ -5,11 +5,11 @@
 // Read the files in this order. A send: receive.go, with session.go for the state of
 // a session and limits.go; forward.go for sends that have to be completed first. The
 // other frames: hello.go, request.go (history and sync), focus.go, cursor.go, call.go, and
-// signal.go and watch.go, of which nothing is stored. The queues of the workers:
-// queues.go. State of all sessions of a node: hub.go. Sessions end with their tokens:
-// close.go (at once, by a request to all nodes), recheck.go (by asking the store),
+// signal.go and presencewatch.go, of which nothing is stored. The queues of the workers:
+// workerqueues.go. State of all sessions of a node: hub.go. Sessions end with their tokens:
+// close.go (at once, by a request to all nodes), tokenrecheck.go (by asking the store),
 // revocations.go (how a node learns about revocations that other nodes made), drain.go
-// (clients are sent to other nodes); encode.go (messages between nodes about it).
+// (clients are sent to other nodes).
 //
 // The package owns the sessions from the hello to the end of the connection. It may
 // not know sockets, transports, or how a conversation is stored.
@@ -69,7 +69,7 @@ type Options struct {
 	RechecksPerSecond int // of sessions, while another node does not answer; 5000
 }
 
-// Refusal is what a client was refused.
+// Refusal is a refused hello or request.
 type Refusal struct {
 	Who    user.Identity // the zero value: nobody yet
 	Remote netip.Addr    // the client's address; the zero value: not known
@@ -79,7 +79,7 @@ type Refusal struct {
 	Send   *petrelv1.Send // that was refused before it came to its conversation; else nil. Nothing of it may be kept
 }
 
-// Hub holds what the sessions of a node share.
+// Hub is shared by the sessions of a node.
 type Hub struct {
 	o     Options
 	users *user.Users
@@ -110,7 +110,7 @@ type Hub struct {
 	Hellos   *measure.Counts               // by code; ok: welcomed
 }
 
-// outcomeOK is that of what was not refused.
+// outcomeOK is the outcome of a hello or request that was not refused.
 const outcomeOK = "ok"
 
 // CallFunc runs a method of the API for a user, whose client has an address. Request
@@ -156,10 +156,10 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	return h
 }
 
-// AttachCalls says who runs calls. It is called once, before Run.
+// AttachCalls sets the function that runs calls. It is called once, before Run.
 func (h *Hub) AttachCalls(c CallFunc) { h.runCall = c }
 
-// AttachPresence says who tells presence. It is called once, before Run.
+// AttachPresence sets the presence that serves watches. It is called once, before Run.
 func (h *Hub) AttachPresence(p *presence.Presence) { h.presence = p }
 
 // AttachStreams connects the hub with the hubs of the other nodes. It is called
@@ -213,9 +213,8 @@ func (h *Hub) Limits() *Limits { return h.limits.Load() }
 // that their welcome named.
 func (h *Hub) SetLimits(l Limits) { h.limits.Store(&l) }
 
-// queueHello hands a hello to the workers that check them, which do nothing else: a
-// hello does not wait for the reads of those who are logged in. It returns false if
-// too many wait.
+// queueHello hands a hello to the workers that check them, which do nothing else: a hello does not
+// wait for the reads of other sessions. It returns false if too many wait.
 func (h *Hub) queueHello(job func()) bool {
 	select {
 	case h.hellos <- job:

@@ -35,13 +35,13 @@ func (l *Limits) pageSize() int {
 // time. The welcome names it. Spec: P-2.2.
 const maxRequests = 16
 
-// Pings and refused frames of one session, in a second and at once. They are counted fewIdles
+// Pings and refused frames of one session, in a second and at once. They are counted unmeteredStep
 // at a time, so that a session that pings now and then keeps no count of them.
 const (
-	idlesPerSecond = 100
-	idleBurst      = 1000
-	fewIdles       = 50
-	idleBytes      = 4 << 10 // of a frame that count as one more: it is read and decoded on an event loop
+	unmeteredPerSecond = 100
+	unmeteredBurst     = 1000
+	unmeteredStep      = 50
+	unmeteredBytes     = 4 << 10 // bytes of such a frame that count as one more, because an event loop decodes them
 )
 
 // maxMoves is how many moves of cursors of one session may be unanswered. A client

@@ -32,7 +32,7 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	if s.ended {
 		return false
 	}
-	idle := s.idle.Load()
+	before := s.unmetered.Load()
 	var f petrelv1.ClientFrame
 	err := wire.Decode(s.Out.Encoding().Codec, b, &f)
 	if err == nil {
@@ -40,9 +40,9 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	} else if s.answerMalformed(b, err, k) {
 		err = nil
 	}
-	if err == nil && s.idle.Load() > idle {
-		s.idle.Add(int32(len(b) / idleBytes))
-		err = s.idles()
+	if err == nil && s.unmetered.Load() > before {
+		s.unmetered.Add(int32(len(b) / unmeteredBytes))
+		err = s.limitUnmetered()
 	}
 	if err != nil {
 		s.ended = true
@@ -52,10 +52,10 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	return true
 }
 
-// answerMalformed answers a frame that cannot be decoded, and returns whether it did.
-// A client that ends with its connection would send the same message again on the next
-// one, and for ever: so the answer is settled, and everything else goes on. The frame
-// counts as a send against the rate. Spec: P-2.3, P-2.4.
+// answerMalformed answers a frame that cannot be decoded, and returns whether it did. If it ended
+// the connection, the client would send the same message again on the next one, for ever. So the
+// answer is settled, and the connection stays open. The frame counts as a send against the rate.
+// Spec: P-2.3, P-2.4.
 func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool {
 	enc := s.Out.Encoding()
 	if s.phase.Load() != welcomed ||
@@ -74,16 +74,16 @@ func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool
 	return true
 }
 
-// idles limits the pings and refused frames of a session, and returns the error that ends one with too
+// limitUnmetered limits the pings and refused frames of a session, and returns the error that ends one with too
 // many. Each of them costs the event loop as much as a send, and no other rate bounds them.
 // Spec: P-9.2.
-func (s *Session) idles() *im.Error {
-	if s.idle.Load() < fewIdles || s.hub.Limits().SendsPerSecond < 0 {
+func (s *Session) limitUnmetered() *im.Error {
+	if s.unmetered.Load() < unmeteredStep || s.hub.Limits().SendsPerSecond < 0 {
 		return nil
 	}
-	s.idle.Add(-fewIdles)
-	if s.rareStateOrNew().idles.Take(s.hub.o.Now(), rate.Per(idlesPerSecond/fewIdles, time.Second,
-		idleBurst/fewIdles)) > 0 {
+	s.unmetered.Add(-unmeteredStep)
+	if s.rareStateOrNew().unmetered.Take(s.hub.o.Now(), rate.Per(unmeteredPerSecond/unmeteredStep, time.Second,
+		unmeteredBurst/unmeteredStep)) > 0 {
 		return &im.Error{Code: im.CodeTooManyConnections,
 			Message: "the connection goes on to ask for what it is refused, or for pongs", RetryAfter: time.Second}
 	}
@@ -96,8 +96,8 @@ func (s *Session) takeRate() time.Duration {
 	return s.rate.Take(s.hub.o.Now(), rate.Per(l.SendsPerSecond, time.Second, l.SendBurst))
 }
 
-// takeStored counts n bytes that are stored for the user, or returns how long to wait. Where
-// sends have no rate, bytes have none.
+// takeStored counts n bytes that are stored for the user, or returns how long to wait. If sends
+// have no rate, bytes have none.
 func (s *Session) takeStored(n int) time.Duration {
 	if s.hub.Limits().SendsPerSecond < 0 {
 		return 0
@@ -146,7 +146,7 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 	case *petrelv1.ClientFrame_Call:
 		s.call(f.Id, body.Call, k)
 	case *petrelv1.ClientFrame_Ping:
-		s.idle.Add(1)
+		s.unmetered.Add(1)
 		s.Out.Answer(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}}, k)
 	case *petrelv1.ClientFrame_Pong:
 	default:

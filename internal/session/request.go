@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// errUnconfirmed is the answer to a request while the session is held: for too long neither
-// the other nodes nor the store have said whether it is still valid.
+// errUnconfirmed is the answer to a request of an unconfirmed session: for too long neither the
+// other nodes nor the store have said whether it is still valid.
 var errUnconfirmed = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 
 // request runs f on a worker that reads the store, and sends its frame or its error
@@ -42,8 +42,8 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	at := k.Now()
 	ok := s.hub.asyncOn(queue, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		frame, err := func() (*petrelv1.ServerFrame, error) {
-			defer s.requests.Add(-1) // before the answer: who has that may ask again
-			if s.full() {            // answers to what was asked with it
+			defer s.requests.Add(-1) // before the answer, after which the client may ask again
+			if s.full() {            // answers to other requests
 				return nil, busy
 			}
 			return f(ctx)
@@ -69,7 +69,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	}
 }
 
-// full returns whether so much waits for the client that it gets no further answers of
+// full returns whether so many bytes wait for the client that it gets no further answers to
 // requests until it has read.
 func (s *Session) full() bool {
 	limit := s.hub.Limits().OutboxBytes
@@ -83,9 +83,9 @@ func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_History{History: page}}, err
 }
 
-// sync lets the session take events again, and then reads what has changed since the
-// client's sync token. In this order nothing is missed: an entry that is committed
-// during the read is in the page, or comes as an event. Spec: P-6.2, P-6.3.
+// sync lets the session take events again, and then reads what has changed since the client's sync
+// token. In this order nothing is missed: an entry that is committed during the read is in the
+// page, or comes as an event. Spec: P-6.2, P-6.3.
 func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerFrame, error) {
 	s.Out.Resume()
 	newest := conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes,

@@ -32,7 +32,7 @@ const (
 // A node that revokes tokens ends their sessions by a request to all nodes
 // (close.go). It may die before it does, or the request may be lost. So it also
 // announces the account to all nodes, through the numbered streams, and every node
-// then rechecks the sessions of that account (recheck.go).
+// then rechecks the sessions of that account (tokenrecheck.go).
 //
 // A node must notice a lost announcement. Twice a second it sends a barrier into the
 // streams to all other nodes. A stream keeps its order, so the answer to a barrier
@@ -125,9 +125,9 @@ func (b *barrier) advanceLocked() {
 	b.revocations.Advance(at)
 }
 
-// onPeer is called when the streams with a node begin or end. What the same process
-// sent between two streams is lost. A new process cannot tell what its former one
-// revoked just before it died, but that is in the store.
+// onPeer is called when the streams with a node begin or end. Frames of the same process between
+// two streams are lost. A new process does not know which tokens its former one revoked just before
+// it died, but the store does.
 func (b *barrier) onPeer(id im.Node, up bool) {
 	if !up {
 		return

@@ -13,22 +13,21 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Session is the state of one connection, from its first frame on. Receive, ReadDone
-// and Closed are called by one goroutine at a time: the reader of the connection.
+// Session is the state of one connection, from its first frame on. Receive, ReadDone and Closed are
+// called by one goroutine at a time: the reader of the connection.
 type Session struct {
-	// Out is part of the session: one piece of memory, of a size that few other objects
-	// have. Go keeps objects of one size together. So when many sessions have ended,
-	// whole pages are free and go back to the system. Allocated apart, a few small
-	// objects that live long would keep each page in memory. It has the account, the
-	// device and the login of the session, too.
+	// Out is part of the session: one piece of memory, of a size that few other objects have. Go
+	// keeps objects of one size together. So when many sessions have ended, whole pages are free
+	// and go back to the system. Separate small objects that live long would keep each page in
+	// memory. It also has the account, the device and the login of the session.
 	Out fanout.Outbox
 
-	hub      *Hub
-	kind     string       // of the device; set before the welcome
-	phase    atomic.Int32 // one of the phases below
-	requests atomic.Int32 // requests under way
-	moves    atomic.Int32 // moves of cursors that are not answered
-	idle     atomic.Int32 // pings and refusals that no bucket has counted yet
+	hub       *Hub
+	kind      string       // of the device; set before the welcome
+	phase     atomic.Int32 // one of the phases below
+	requests  atomic.Int32 // requests under way
+	moves     atomic.Int32 // moves of cursors that are not answered
+	unmetered atomic.Int32 // pings and refusals that no bucket has counted yet
 
 	mu      sync.Mutex // tier 3; guards the fields below
 	entered bool       // Out is in the online table
@@ -51,8 +50,8 @@ const (
 	welcomed
 )
 
-// Open makes the session of a connection whose codec is known, and which f wakes. The
-// caller sets Conn of its outbox before anything else.
+// Open makes the session of a connection whose codec is known, and whose writer f wakes. The caller
+// then sets Conn of its outbox first.
 func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 	s := &Session{hub: h}
 	s.Out.Init(enc, f, h.Limits().OutboxBytes)
@@ -83,7 +82,7 @@ func (s *Session) noteRefusal(what string, e *im.Error) {
 
 // refuseSend answers a send that is refused before its conversation gets it.
 func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error, k *fanout.WakeUps) {
-	s.idle.Add(1)
+	s.unmetered.Add(1)
 	if note := s.hub.o.Refused; note != nil {
 		note(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: "send", Code: e.Code, Text: e.Message,
 			Send: f})
@@ -93,7 +92,7 @@ func (s *Session) refuseSend(f *petrelv1.Send, origin fanout.Origin, e *im.Error
 
 // refuse answers a frame with an error.
 func (s *Session) refuse(id uint64, e *im.Error, k *fanout.WakeUps) {
-	s.idle.Add(1)
+	s.unmetered.Add(1)
 	s.hub.Meter.Refusals.Add(string(e.Code))
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(e)}}, k)
 }

@@ -25,13 +25,13 @@ const (
 	signalBurst      = 20
 )
 
-// reservedKinds begins the kinds that the protocol may use later.
+// reservedKinds is the prefix of the kinds that the protocol may use later.
 const reservedKinds = "petrel."
 
 // rareState is the state of sessions that have sent a signal or a watch. Most sessions have none.
 type rareState struct {
 	signals, watches rate.Bucket
-	idles            rate.Bucket     // pings and refusals, fewIdles a token
+	unmetered        rate.Bucket     // pings and refusals, unmeteredStep a token
 	watch            *presence.Watch // nil: it has watched nobody yet
 }
 
@@ -43,9 +43,8 @@ func (s *Session) rareStateOrNew() *rareState {
 	return s.rare
 }
 
-// signal hands a signal on, and answers it. The answer comes before anything is looked up:
-// so it is the same, after the same time, whether there is such a conversation or not.
-// Spec: P-13.1.
+// signal passes a signal on, and answers it. The answer comes before any look-up: so it is the
+// same, after the same time, whether or not the conversation exists. Spec: P-13.1.
 func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 	key, err := s.checkSignal(f)
 	if err == nil && !s.Out.Signals {
@@ -56,8 +55,8 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 		s.refuse(id, err, k)
 		return
 	}
-	// Copies: a signal may be held, and what was read at once with it must not live as long.
-	// The time is taken here: an old call must not look new because its owner stood still.
+	// Copies: a signal may be held, and must not keep the buffer of its read in memory. The time is
+	// taken here: an old call must not look new because its owner stood still.
 	x := &petrelv1.Signal{
 		From: string(s.Out.Account.User), Kind: strings.Clone(f.Kind), Data: bytes.Clone(f.Data), HoldMs: f.HoldMs,
 		TimeMs: uint64(s.hub.o.Now().UnixMilli()),
@@ -66,7 +65,7 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Signal{Signal: &petrelv1.Signaled{}}}, k)
 }
 
-// checkSignal returns the conversation of a signal that may be handed on.
+// checkSignal returns the conversation of a signal that may be passed on.
 func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
 	key := im.Key{Tenant: s.Out.Account.Tenant}
 	if wait := s.rareStateOrNew().signals.Take(s.hub.o.Now(),

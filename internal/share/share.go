@@ -30,10 +30,10 @@ type Options struct {
 // Without it a few greedy users would fill the queue for all others.
 const fewWaiting = 16
 
-// firstCost is what the first job of a user is expected to take.
+// firstCost is the expected time of the first job of a user.
 const firstCost = 100 * time.Microsecond
 
-// Below fewUsers users, Add looks for nobody to forget.
+// Below fewUsers users, Add forgets none.
 const fewUsers = 64
 
 // Queue is the jobs of all users.
@@ -44,19 +44,19 @@ type Queue struct {
 	mu      sync.Mutex // tier 0; guards the fields below
 	users   map[im.Account]*user
 	order   byUse         // the users who have a job that may run now
-	clock   time.Duration // what the user had used whose job was taken last
+	clock   time.Duration // used of the user whose job was taken last
 	waiting int           // of all users
 	crowded int           // from this many users on, Add looks for some to forget
 }
 
-// user is the jobs of one user. A user without jobs stays in the map until what they
-// used is paid off by time. Otherwise somebody who sends one job after the other would be a
-// new user each time. A user who has used little is forgotten soon.
+// user is the jobs of one user. A user without jobs stays in the map until time has paid off the
+// use. Otherwise a client that sends one job after the other would be a new user each time. A user
+// who has used little is forgotten soon.
 type user struct {
 	account im.Account
 	jobs    []func() // oldest first
 	running int
-	used    time.Duration // since clock began; of a job that runs, what it is expected to take
+	used    time.Duration // since clock began; of a running job the expected time
 	cost    time.Duration // of the last job that ended
 	ended   time.Time     // when that was
 	place   int           // in Queue.order; -1: not in it
@@ -72,8 +72,8 @@ const (
 	rememberFor = 10 * time.Second
 )
 
-// owedUsed is u.used without what has been paid off since the last job ended; never
-// less than clock: who did nothing for a while has saved nothing up.
+// owedUsed returns u.used minus the time paid off since the last job ended, and at least clock: an
+// idle user saves nothing up.
 func (u *user) owedUsed(clock time.Duration, now time.Time) time.Duration {
 	idle := now.Sub(u.ended)
 	if idle >= rememberFor {
@@ -135,8 +135,8 @@ func (q *Queue) Add(a im.Account, job func()) bool {
 	return true
 }
 
-// Do has a worker run a job of a user, and waits until it has run. It returns false
-// if it did not: too many wait, or ctx ended first. If the job panics, Do does.
+// Do has a worker run a job of a user, and waits until it has run. It returns false if the job did
+// not run: too many wait, or ctx ended first. A panic of the job is a panic of Do.
 func (q *Queue) Do(ctx context.Context, a im.Account, job func()) bool {
 	var begun atomic.Bool // by the worker, or given up by the caller
 	var panicked any

@@ -1,7 +1,6 @@
-// Package terminal makes texts of users harmless where they meet a terminal or a log. A
-// text may hold control characters, which steer a terminal, controls of direction, which
-// show its parts in another order, and characters that nobody sees. Each of them is shown
-// as an escape, as in JSON: \u202e.
+// Package terminal makes texts of users harmless for a terminal or a log. A text may hold control
+// characters, which steer a terminal, controls of direction, which show its parts in another order,
+// and characters that nobody sees. Each of them is shown as an escape, as in JSON: \u202e.
 //
 // Writer is for all that a command or a log writes; it leaves nothing through. Line is for
 // a name or a text within a line: without it a line feed in a name would begin a line of
@@ -15,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns s in one line: a line feed is shown as ⏎, and a tab as a space.
+// Line returns Text of s in one line: a line feed becomes ⏎, and a tab a space.
 func Line(s string) string {
 	if !strings.ContainsAny(s, "\n\t") {
 		return Text(s)
@@ -25,7 +24,7 @@ func Line(s string) string {
 
 var lines = strings.NewReplacer("\n", "⏎", "\t", " ")
 
-// Text returns s with its line feeds and tabs.
+// Text returns s with control and invisible characters as escapes. Line feeds and tabs stay.
 func Text(s string) string {
 	if plain(s) {
 		return s

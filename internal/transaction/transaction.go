@@ -1,5 +1,5 @@
-// Package transaction changes records of the store: a transaction reads and plans, and what it has planned becomes
-// durable at once. It is made again if another node has written meanwhile what it has read.
+// Package transaction changes records of the store: a transaction reads and plans writes, which
+// become durable at once. It is repeated if another node has changed a record that it has read.
 package transaction
 
 import (
@@ -28,10 +28,9 @@ type Manager struct {
 // New makes a Manager.
 func New(st store.Store) *Manager { return &Manager{st, newTurns()} }
 
-// turns order the changes of one account on this node: who puts the token into
-// its channel reads, writes, and takes it out when the outcome is known. They
-// only save work: what other nodes do to the same account meanwhile is noticed
-// by the store. Authentication does not wait for them.
+// turns order the changes of one account on this node: a change puts a token into the account's
+// channel, and takes it out when its outcome is known. They only save work: the store notices
+// changes of the same account by other nodes. Authentication does not wait for them.
 type turns struct {
 	seed maphash.Seed
 	of   [64]chan struct{} // capacity 1; an account has always the same one
@@ -85,8 +84,7 @@ func (t *turns) try(a im.Account) (leave func(), ok bool) {
 	}
 }
 
-// Tx is one transaction. What it has read it writes only if nobody, on whichever node, has
-// written it since.
+// Tx is one transaction. It writes a record that it has read only if no node has written it since.
 type Tx struct {
 	store store.Store
 	was   map[string][]byte // by table, tenant and key, of what was read; nil: there was none

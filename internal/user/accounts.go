@@ -35,8 +35,7 @@ func describe(user im.User, u *storepb.User) Info {
 	}
 }
 
-// Account describes a user to other users: one who is disabled is not there.
-// Codes: no_user.
+// Account describes a user to other users. A disabled one does not exist for them. Codes: no_user.
 func (us *Users) Account(ctx context.Context, a im.Account) (Info, error) {
 	i, err := us.Get(ctx, a)
 	if err == nil && i.Disabled {
@@ -56,7 +55,7 @@ func (us *Users) Get(ctx context.Context, a im.Account) (Info, error) {
 
 func noUser(a im.Account) error { return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User) }
 
-// must is read for a user who has to be there. Codes: no_user.
+// must reads the record of a user who has to exist. Codes: no_user.
 func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) {
 	u, err := us.read(ctx, a)
 	if err == nil && u == nil {
@@ -65,7 +64,7 @@ func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return u, err
 }
 
-// changeUser changes a user's record; f may plan more that is written with it.
+// changeUser changes a user's record; f may plan further writes of the same change.
 func (us *Users) changeUser(ctx context.Context, a im.Account,
 	f func(*change, *storepb.User) error) (i Info, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
@@ -88,7 +87,7 @@ func (us *Users) changeUser(ctx context.Context, a im.Account,
 	return i, nil
 }
 
-// UpdateAccount changes what others see of a user. Codes: invalid, no_user. Spec: P-11.1.
+// UpdateAccount changes the display name of a user. Codes: invalid, no_user. Spec: P-11.1.
 func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName string) (Info, error) {
 	err := checkDisplayName(displayName)
 	if err == nil && !readsAsOneOf(string(a.User), reserved) { // only the operator makes users of such ids
@@ -103,8 +102,8 @@ func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName st
 	})
 }
 
-// AddPolicy says who may add a user to groups. The numbers are those of
-// petrel.v1.AddPolicy, and part of the format.
+// AddPolicy says who may add a user to groups. The numbers are those of petrel.v1.AddPolicy, and
+// stored.
 type AddPolicy uint32
 
 // Who may add a user to groups. The operator always may.
@@ -119,7 +118,7 @@ func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (I
 		"everybody or nobody")
 }
 
-// setPolicy sets one of the policies of a user, which go up to last. Codes: invalid, no_user.
+// setPolicy sets one of the policies of a user, with values up to last. Codes: invalid, no_user.
 func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32,
 	choice string) (Info, error) {
 	if policy > last {
@@ -131,8 +130,8 @@ func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.U
 	})
 }
 
-// ForwardPolicy says how an author is shown in forwards of their messages. The numbers
-// are those of petrel.v1.ForwardPolicy, and part of the format.
+// ForwardPolicy says how an author is shown in forwards of their messages. The numbers are those of
+// petrel.v1.ForwardPolicy, and stored.
 type ForwardPolicy uint32
 
 // How an author is shown.
@@ -147,7 +146,7 @@ func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPo
 		"named or unnamed")
 }
 
-// IsNamed tells whether forwards may name a user. They name nobody who is not there any
+// IsNamed tells whether forwards may name a user. They do not name a user who does not exist any
 // more. Spec: P-5.10.
 func (us *Users) IsNamed(ctx context.Context, a im.Account) (bool, error) {
 	u, err := us.read(ctx, a)
@@ -155,7 +154,7 @@ func (us *Users) IsNamed(ctx context.Context, a im.Account) (bool, error) {
 }
 
 // PresencePolicy says who may see when a user is online. The numbers are those of
-// petrel.v1.PresencePolicy, and part of the format.
+// petrel.v1.PresencePolicy, and stored.
 type PresencePolicy uint32
 
 // Who may see when a user is online.
@@ -187,11 +186,10 @@ func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePoli
 	return PresencePolicy(u.PresencePolicy), nil
 }
 
-// ChangePassword changes a password for who knows the old one, and voids all
-// tokens but those of the device that asks (keepDevice; "": those without a
-// device). The caller ends the sessions of the devices returned with revoked;
-// "" among them stands for those without a device.
-// Codes: bad_credentials, weak_password, rate_limited, overloaded.
+// ChangePassword changes a password, given the old one, and voids all tokens but those of the
+// device that asks (keepDevice; "": those without a device). The caller ends the sessions of the
+// devices returned with revoked; "" among them stands for those without a device. Codes:
+// bad_credentials, weak_password, rate_limited, overloaded.
 func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
 	if err := us.Passwords.Check(a.User, password); err != nil {
 		return nil, err
@@ -245,8 +243,8 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 	})
 }
 
-// Disable voids a user's tokens and lets nobody log in as them. The caller ends
-// the sessions with user_disabled. Codes: no_user.
+// Disable voids a user's tokens and refuses their logins. The caller ends the sessions with
+// user_disabled. Codes: no_user.
 func (us *Users) Disable(ctx context.Context, a im.Account) (Info, error) {
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Disabled = true
@@ -269,7 +267,7 @@ func (us *Users) Revoke(ctx context.Context, a im.Account) error {
 	return err
 }
 
-// revokeAll voids all tokens, and the JWTs that were made until now.
+// revokeAll voids all tokens, and the JWTs that were issued before now.
 func (c *change) revokeAll(ctx context.Context, a im.Account, u *storepb.User) error {
 	u.RevokedMs = c.us.nowMs()
 	return c.voidAll(ctx, a, u)

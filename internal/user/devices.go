@@ -21,8 +21,8 @@ const (
 	maxClient     = 128
 )
 
-// maxDevices is how many devices of a user are known; a login of a further one
-// forgets the one whose login is oldest.
+// maxDevices is how many devices of a user are known; the login of a further one removes the one
+// with the oldest login.
 const maxDevices = 64
 
 // DeviceRef names the installation that logs in.
@@ -44,7 +44,7 @@ func (r *DeviceRef) check() error {
 	return nil
 }
 
-// Device is one installation of a user, as its last login left it.
+// Device is one installation of a user.
 type Device struct {
 	ID, Kind, Name string
 	Client         string    // as its last hello said
@@ -86,8 +86,7 @@ type known struct {
 	*storepb.Device
 }
 
-// known reads the devices of a user, newest login first. see gets their records;
-// nil: nobody does.
+// known reads the devices of a user, newest login first. see, if not nil, gets their records.
 func (us *Users) known(ctx context.Context, a im.Account, see func(key, value []byte)) ([]known, error) {
 	var list []known
 	prefix := deviceKey(a.User, "")
@@ -102,8 +101,8 @@ func (us *Users) known(ctx context.Context, a im.Account, see func(key, value []
 	return list, err
 }
 
-// void makes the tokens of a device void until it logs in again. Their records
-// stay until then: they tell a hello why.
+// void makes the tokens of a device void until it logs in again. Their records stay until then, for
+// the reason in the answer to a hello.
 func void(d *storepb.Device, replaced bool) {
 	d.Revoked, d.Replaced = true, replaced
 	d.Refresh, d.Spent = nil, nil
@@ -181,9 +180,8 @@ func (us *Users) RevokeDevice(ctx context.Context, a im.Account, device string) 
 	return err
 }
 
-// NoteClient keeps what the last hello of a device said of its client. It writes
-// only a change, and only if no other one of the account is under way: a hello
-// does not wait for it.
+// NoteClient stores the client name of the last hello of a device. It writes only a change, and
+// only if no other change of the account is under way, so that a hello does not wait for it.
 func (us *Users) NoteClient(ctx context.Context, id Identity, client string) error {
 	if id.Device == "" || client == "" || len(client) > maxClient {
 		return nil

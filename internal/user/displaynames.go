@@ -14,11 +14,11 @@ import (
 // The index of display names has a record for each user who has one, in the same update as
 // the user's record. It is for operators: users find nobody by a display name.
 
-// maxSearched is how much of a name is searched, in bytes.
+// maxSearched is the length of the searched part of a name, in bytes.
 const maxSearched = 64
 
-// Searched is a name, or the title of a group, as it is searched and ordered: in small letters, without spaces at its
-// ends, and no longer than what is searched. It has no byte 0.
+// Searched returns the form of a name, or of the title of a group, for search and order: in small
+// letters, trimmed, and cut to maxSearched. It has no byte 0.
 func Searched(name string) string {
 	s := strings.ReplaceAll(strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))), "\x00", "")
 	return s[:min(len(s), maxSearched)]
@@ -28,8 +28,8 @@ func displayNameKey(name string, u im.User) []byte {
 	return append(append([]byte(Searched(name)), 0), u...)
 }
 
-// indexName notes how a user is called now. The user's record was read in this change if it
-// was there.
+// indexName indexes the display name of a user. This change has read the user's record, if there is
+// one.
 func (c *change) indexName(a im.Account, now string) {
 	was := c.called[a]
 	if Searched(was) == Searched(now) {

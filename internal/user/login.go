@@ -26,9 +26,8 @@ type Login struct {
 	AccessExpires  time.Time
 	RefreshExpires time.Time
 
-	// Ended are the devices whose earlier sessions end with replaced: those that are
-	// too many of the kind, the device itself if it was logged in, and those that were
-	// forgotten because there are too many.
+	// Ended are the devices whose earlier sessions end with replaced: surplus devices of the kind,
+	// the device itself if it was logged in, and devices that were removed as too many.
 	Ended []string
 }
 
@@ -42,7 +41,7 @@ const maxAccess = 16
 // maxMintTTL is the longest life of a minted access token.
 const maxMintTTL = 30 * 24 * time.Hour
 
-// Newcomer is who registers.
+// Newcomer is a user who registers.
 type Newcomer struct {
 	Tenant      string // by name; "": the default one
 	User        im.User
@@ -77,7 +76,7 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 	if ok, err := us.Exists(ctx, a); err != nil {
 		return nil, err
 	} else if ok {
-		return nil, taken(n.User) // without the work of a hash
+		return nil, taken(n.User) // without a hash
 	}
 	hash, err := us.Passwords.Hash(ctx, false, n.Password)
 	if err != nil {
@@ -98,11 +97,10 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 
 func checkDisplayName(name string) error { return im.CheckShown("display_name", name, maxDisplayName) }
 
-// LogIn logs a device in with a password. An unknown user, tenant and password get the
-// same answer after the same work: whoever knows the password of a disabled user learns
-// that they are disabled, and nobody else. remote is the client's address; the zero value
-// is not limited.
-// Codes: invalid, bad_credentials, user_disabled, rate_limited, overloaded. Spec: P-11.2.
+// LogIn logs a device in with a password. An unknown user, tenant and password get the same answer
+// after the same work; only with the right password does the answer say that a user is disabled.
+// remote is the client's address; the zero value is not limited. Codes: invalid, bad_credentials,
+// user_disabled, rate_limited, overloaded. Spec: P-11.2.
 func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef,
 	remote netip.Addr) (*Login, error) {
 	if err := ref.check(); err != nil {
@@ -138,10 +136,9 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	})
 }
 
-// checkCredentials returns the hash that the password fits, and, if that was
-// made with less work than new ones, a new one. The zero account is nobody. known:
-// it is asked for on a session or by a device that was logged in before.
-// Codes: bad_credentials, user_disabled, overloaded.
+// checkCredentials returns the stored hash that the password fits, and, if that has less work than
+// new ones, a new one. The zero account has no password. known: the request comes from a session or
+// a device that was logged in before. Codes: bad_credentials, user_disabled, overloaded.
 func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 	password string) (stored, rehash string, err error) {
 	var u *storepb.User
@@ -174,7 +171,7 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 // sub is the user, who is made if there is none.
 // Codes: unsupported, invalid, bad_credentials, user_disabled, rate_limited. Spec: P-11.2.
 func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef) (*Login, error) {
-	provider := us.idp.Load() // another key of it may be taken over meanwhile
+	provider := us.idp.Load() // a new key may come meanwhile
 	if provider == nil {
 		return nil, im.Errorf(im.CodeUnsupported, "no identity provider is configured")
 	}
@@ -209,10 +206,9 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 		func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) })
 }
 
-// Mint logs a device in on the word of the application's back end; tenant and
-// user are made if there are none. ttl is the access token's life, at most 30
-// days; 0: that of the options. Codes: invalid, user_disabled, forbidden (another
-// source vouches for the user). Spec: P-11.4.
+// Mint logs a device in for the application's back end, and makes the tenant and the user if there
+// are none. ttl is the access token's life, at most 30 days; 0: that of the options. Codes:
+// invalid, user_disabled, forbidden (another source vouches for the user). Spec: P-11.4.
 func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref DeviceRef,
 	ttl time.Duration) (*Login, error) {
 	if ttl < 0 || ttl > maxMintTTL {
@@ -233,9 +229,9 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil)
 }
 
-// vouched logs a device in for whom a source vouches. A user who belongs to a source that
-// this one was not linked with is refused with code; so is one for whom void (nil: nothing
-// is) says that what the source gave them is void. Codes: user_disabled and code.
+// vouched logs a device in for a source. It refuses with code a user of another source that was not
+// linked with this one, and a user for whom void returns true (nil: never): the source's token is
+// void. Codes: user_disabled and code.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
 	source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
@@ -256,9 +252,9 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 	})
 }
 
-// logIn gives a login of a device the next number of its user, voids what it
-// ends, and makes all of it durable at once. admit gets the user's record, nil
-// if there is none, and returns the one to go on with; it may plan more. Spec: P-11.4.
+// logIn gives a login of a device the next number of its user, and voids the logins that it ends,
+// in one durable change. admit gets the user's record, nil if there is none, and returns the record
+// to use; it may plan further writes. Spec: P-11.4.
 func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
 	admit func(*change, *storepb.User) (*storepb.User, error)) (l *Login, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
@@ -282,8 +278,8 @@ func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref
 	return l, nil
 }
 
-// logIn gives a device the login of a number. The change has the user's record:
-// of two logins at once, on two nodes, one begins anew.
+// logIn gives a device the login with a number. The change has read the user's record, so of two
+// simultaneous logins on two nodes one begins anew.
 func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, number uint64, ref DeviceRef,
 	ttl time.Duration) (*Login, error) {
 	us := c.us
@@ -337,8 +333,8 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, num
 	return l, c.issue(l, tenantName, d, seed, ttl)
 }
 
-// perKind is how many devices of a kind a user has at the same time. Somebody uses
-// several browsers, and they must not log each other out. Spec: P-11.4.
+// perKind returns how many devices of a kind a user has at the same time. Several browsers of one
+// user must not log each other out. Spec: P-11.4.
 func perKind(kind string) int {
 	if kind == "web" {
 		return 5

@@ -22,22 +22,21 @@ type Options struct {
 	JWT          *idp.Options  // nil: Exchange is unsupported
 	PasswordWork password.Work // of hashes of passwords; what OWASP advises: 19 MiB, two passes
 
-	// StolenPasswords is a file with the hashes of passwords that nobody may choose: SHA-1, sorted,
-	// one a line; "": none. It is read when somebody chooses a password.
+	// StolenPasswords is a file with the hashes of forbidden passwords: SHA-1, sorted, one a line;
+	// "": none. It is read at every choice of a password.
 	StolenPasswords string
 
 	// Loopback tells whether only this host reaches the server. Then people may register in the
 	// default tenant, as long as nothing else is configured or set. nil: other hosts do.
 	Loopback func() bool
 
-	// Changed is told whose tokens a change has ended when it is durable, and
-	// when its outcome is not known: sessions of theirs, on whichever node, are
-	// to look again whether they may stay. It must not block. nil: nobody.
+	// Changed is called with an account whose tokens a change has ended, when the change is durable
+	// or its outcome unknown: the sessions of the account, on all nodes, have to be rechecked. It
+	// must not block. nil: nothing is called.
 	Changed func(im.Account)
 }
 
-// Rates are how often something may be tried, averaged over the period and at
-// once. Negative: there is no limit.
+// Rates limit attempts, averaged over the period and at once. Negative: there is no limit.
 type Rates struct {
 	Logins        int // to one account in a minute, from one address or by one device that is known; 5
 	LoginsPerIP   int // from one address in a minute, by devices that are not known; 20

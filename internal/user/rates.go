@@ -11,8 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// rates are the buckets of what may be tried. What strangers can fill is apart
-// from what users can.
+// rates has the buckets of attempts. Strangers and users fill separate ones.
 type rates struct {
 	people        password.Attempts
 	registrations rate.Addresses
@@ -20,14 +19,14 @@ type rates struct {
 	users         rate.Table[userKey]
 }
 
-// userKey names a bucket of a user: what is counted, and whose.
+// userKey names a bucket of a user, by the kind of attempt.
 type userKey struct {
 	what   byte
 	user   im.Account
 	device string // whose tries those are; empty: the user's
 }
 
-// What is counted for a user.
+// Kinds of attempts of a user.
 const (
 	rateLookUp = iota + 1
 	rateRefresh
@@ -43,9 +42,9 @@ func (us *Users) allow(what byte, a im.Account, n int) error {
 	return us.rates.users.Take(us.now(), userKey{what: what, user: a}, perMinute(n))
 }
 
-// allowPassword counts a guess of the password by who is logged in as the user. Each device
-// has guesses of its own: whoever stole the token of one cannot use up those of the others.
-// All devices together have a few times as many. Codes: rate_limited. Spec: P-11.2.
+// allowPassword counts a guess of the password by a logged-in device. Each device has guesses of
+// its own, so the thief of one token cannot use up those of the others. All devices together have a
+// few times as many. Codes: rate_limited. Spec: P-11.2.
 func (us *Users) allowPassword(a im.Account, device string) error {
 	n := us.o.Rates.Logins
 	return us.rates.users.TakeAll(us.now(),
@@ -61,13 +60,12 @@ func (us *Users) AllowLookUp(a im.Account) error {
 	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
 }
 
-// LookUp finds users to whom another user writes, or whom they add to a group. To
-// find all of them costs nothing. If one is missing, every name that was looked up counts
-// like a look-up by AllowLookUp, from the same bucket: who tries names gets no more
-// answers by one method than by another, and none by all of them together when the bucket
-// is empty. If by is empty, the operator asks, and the limit does not apply. With adding it refuses those who
-// do not let others add them to groups; those who block by look so. Codes: no_user, forbidden, rate_limited.
-// Spec: P-8.8, P-8.9.
+// LookUp finds users to whom another user writes, or whom they add to a group. If all exist, it
+// costs no token. If one is missing, every name counts like a look-up by AllowLookUp, from the same
+// bucket, so that all methods together give no more answers to a user who tries names. If by is
+// empty, the operator asks, and the limit does not apply. With adding it refuses users who do not
+// let others add them to groups, or who block by. Codes: no_user, forbidden, rate_limited. Spec:
+// P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
 	k, limit := userKey{what: rateLookUp, user: by}, perMinute(us.o.Rates.LookUps)
 	if by.User == "" {
@@ -109,9 +107,9 @@ func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, add
 // answered for each login that may be tried.
 const maxRepeats = 4
 
-// AllowRepeat counts a repeat of an answered call with a password, which costs
-// as much as a login: of a user, or of an address if a is nobody. It does not
-// take from what they have to log in. Codes: rate_limited. Spec: P-11.2.
+// AllowRepeat counts a repeat of an answered call with a password, which costs as much as a login:
+// for a user, or for an address if a is the zero account. Logins have their own tokens. Codes:
+// rate_limited. Spec: P-11.2.
 func (us *Users) AllowRepeat(a im.Account, remote netip.Addr) error {
 	if a == (im.Account{}) {
 		return us.rates.repeats.Take(us.now(), remote, perMinute(maxRepeats*us.o.Rates.LoginsPerIP))
@@ -119,7 +117,7 @@ func (us *Users) AllowRepeat(a im.Account, remote netip.Addr) error {
 	return us.allow(rateRepeat, a, maxRepeats*us.o.Rates.Logins)
 }
 
-// tries are those of a device, whether or not there is such a tenant and user.
+// tries returns the bucket of a device at an account, whether or not the tenant and the user exist.
 func tries(tenantName string, u im.User, device string) password.Key {
 	return password.Key{Tenant: named(tenantName), User: u, Device: device}
 }

@@ -15,13 +15,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A refresh token's secret is the id of the login, random bytes, and a check
-// of both. So one that was never issued harms nobody, and one that was is known
-// as used for ever, without a record for each.
+// A refresh token's secret is the id of the login, random bytes, and a check of both. So a forged
+// token has no effect, and a used one is recognised for ever, without a record for each.
 //
-// The id is random. The number of the login would not do: when a store is put back to an
-// earlier state, the logins that follow get the numbers of those that were taken back. A
-// token of these would then void the login of another device.
+// The id is random. The number of the login would not do: after a rollback of the store, new logins
+// get the numbers of lost ones. A token of a lost login would then void the login of another
+// device.
 const (
 	refreshLogin  = 8  // bytes
 	refreshRandom = 24 // bytes
@@ -150,8 +149,8 @@ func (c *change) refresh(ctx context.Context, l *Login, tenantName string, d *st
 	return true, c.putDevice(l.Account, l.Device, d)
 }
 
-// refreshSeed is what the next pair is made of. Without a request id it is
-// random: no repeat finds it again.
+// refreshSeed returns the seed of the next pair. Without a request id it is random, so a repeat
+// cannot get the same pair.
 func (us *Users) refreshSeed(token, requestID string) (seed [32]byte) {
 	if requestID == "" {
 		_, _ = rand.Read(seed[:]) // never fails
@@ -160,8 +159,8 @@ func (us *Users) refreshSeed(token, requestID string) (seed [32]byte) {
 	return [32]byte(us.mac("refresh seed", []byte(token), []byte(requestID)))
 }
 
-// repeated fills l with the pair that the last refresh gave, if that was this one. The
-// access token may have expired meanwhile.
+// repeated fills l with the pair of the last refresh, if this is a repeat of it. The access token
+// may have expired meanwhile.
 func (us *Users) repeated(ctx context.Context, l *Login, tenantName string, d *storepb.Device,
 	seed [32]byte) (bool, error) {
 	access, refresh := us.pair(l.Account, tenantName, d.LoginId, seed)

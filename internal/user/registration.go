@@ -13,7 +13,7 @@ import (
 )
 
 // Registration says who may make an account with a password. The numbers are those of
-// petrel.v1.Registration, and part of the format.
+// petrel.v1.Registration, and stored.
 type Registration uint32
 
 // Who may register in a tenant.
@@ -28,13 +28,13 @@ const (
 type TenantInfo struct {
 	Name      string
 	Set       Registration // of this tenant; AsConfigured: nothing was set
-	Effective Registration // what holds
-	StrictIDs bool         // nobody registers an id that reads as one that exists
+	Effective Registration // the rule in force
+	StrictIDs bool         // an id that reads as an existing one is refused
 }
 
-// effective is what holds in a tenant for which set was set. Without any setting, the
-// default tenant is open where only this host reaches the server: people try it out there.
-// Everywhere else strangers make no accounts until the operator says so.
+// effective returns the rule in force in a tenant with the setting set. Without a setting, the
+// default tenant is open if only this host reaches the server, so that people can try it out.
+// Otherwise registration is closed until the operator opens it.
 func (us *Users) effective(t im.Tenant, set Registration) Registration {
 	switch {
 	case set != AsConfigured:
@@ -144,10 +144,10 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int,
 	return code, expires, err
 }
 
-// admitRegistration tells whether somebody may register in a tenant now, 0 for one that
-// does not exist, and under an id that looks like no other, and uses the invitation up with the
-// change. A tenant that does not exist is like one that is closed: its name is not confirmed.
-// Codes: forbidden, user_exists. Spec: P-11.1, P-8.9.
+// admitRegistration decides whether a newcomer may register in a tenant (0: it does not exist)
+// under an id that looks like no other, and uses up the invitation in the same change. A missing
+// tenant gets the answer of a closed one, so that its name is not confirmed. Codes: forbidden,
+// user_exists. Spec: P-11.1, P-8.9.
 func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer) error {
 	sum := sha256.Sum256([]byte(n.Invitation))
 	value, err := c.Record(ctx, store.Invitations, t, sum[:]) // the same work for every tenant

@@ -16,8 +16,7 @@ import (
 // DefaultTenantName is the tenant that needs no configuration.
 const DefaultTenantName = "default"
 
-// lastTenant is the setting with the number that was given out last. Stores of
-// before it was kept have none.
+// lastTenant is the setting with the last assigned number. Older stores have none.
 var lastTenant = []byte("tenant")
 
 // readTenants reads all tenants, and returns the highest number.
@@ -99,8 +98,8 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 	return t, nil
 }
 
-// nextTenant gives out a number. Two tenants with one number would see each
-// other: who gives out the same one on another node fails at the setting.
+// nextTenant assigns a number. Two tenants with one number would see each other, so a simultaneous
+// assignment on another node fails at the setting.
 func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
 	value, err := c.Record(ctx, store.Settings, 0, lastTenant)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	refreshPrefix = "pr_"
 )
 
-// MaxToken is the longest token that is looked at, in bytes.
+// MaxToken is the longest accepted token, in bytes.
 const MaxToken = 256
 
 // secret returns 256 random bits as text.
@@ -35,7 +35,7 @@ func accessToken(tenantName string, u im.User, secret string) string {
 	return tokenPrefix + named(tenantName) + "." + string(u) + "." + secret
 }
 
-// named is a tenant's name as it stands in tokens.
+// named returns a tenant's name as it stands in tokens.
 func named(tenantName string) string {
 	if tenantName == "" {
 		return DefaultTenantName
@@ -43,8 +43,8 @@ func named(tenantName string) string {
 	return tenantName
 }
 
-// cutToken takes a token apart; false: it has not the shape of one. User ids may
-// contain dots; tenant names and secrets do not.
+// cutToken parses a token; false: it is malformed. User ids may contain dots; tenant names and
+// secrets do not.
 func (us *Users) cutToken(ctx context.Context, token,
 	prefix string) (a im.Account, tenantName, secret string, ok bool, err error) {
 	body, ok := strings.CutPrefix(token, prefix)

@@ -60,7 +60,7 @@ func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	return us, nil
 }
 
-// Exists tells whether a user was made.
+// Exists tells whether a user exists.
 func (us *Users) Exists(ctx context.Context, a im.Account) (bool, error) {
 	u, err := us.read(ctx, a)
 	return u != nil, err
@@ -74,9 +74,8 @@ func (us *Users) read(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return transaction.Parse[storepb.User]("user", value)
 }
 
-// NewJWTKey reads another key of the identity provider, as Options.JWT.Key. use takes it
-// over: from then on the former one is worth nothing. The other options stay, and none of
-// them is KeysURL.
+// NewJWTKey reads a new key of the identity provider, as Options.JWT.Key. use replaces the former
+// key. The other options stay; KeysURL is not set.
 func (us *Users) NewJWTKey(ctx context.Context, key []byte) (use func(), err error) {
 	o := *us.o.JWT
 	o.Key = key
@@ -133,8 +132,8 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 				case rec.Disabled:
 					return im.Errorf(im.CodeForbidden, "user %s is disabled", a.User)
 				}
-				// Also of one who was there: a revocation between the look at their
-				// epoch and the commit would make the new token void.
+				// Also for an existing user: a revocation between the read of the epoch and the
+				// commit would void the new token.
 				if err := c.putUser(a, rec); err != nil {
 					return err
 				}

@@ -1,9 +1,9 @@
 // Package wire encodes and decodes the frames between clients and server, in two
 // codecs (JSON and protobuf) and two framings (WebSocket and TCP).
 //
-// Begin with encoding.go. decode.go decodes the frames of clients, after values.go has counted their
+// Begin with encoding.go. decode.go decodes the frames of clients, after valuelimit.go has counted their
 // values. frameid.go finds the id of a frame that is refused, and surrogate.go finds half surrogates.
-// events.go, errors.go and large.go encode the frames of the server; serverframe.go reads them back.
+// events.go, errorframes.go and largeframe.go encode the frames of the server; serverframe.go reads them back.
 // querysecret.go finds secrets in URLs. reader.go and writer.go read and write the JSON of protojson
 // without reflection.
 //

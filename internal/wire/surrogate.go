@@ -8,9 +8,9 @@ import (
 	"unicode/utf16"
 )
 
-// halfPair names the first field of a frame whose text has an escape of a lone
-// surrogate, such as \ud800, "" if there is none. It is called for frames that cannot be
-// decoded: the decoder says of these that the frame ends too early.
+// halfPair returns the path of a text that has an escape of a lone surrogate, such as \ud800; "" if
+// there is none, or only in a list or below the third level. Of several fields it takes the first
+// by name. It serves frames that protojson has refused: its error for them names no field.
 func halfPair(b []byte) string {
 	if !bytes.Contains(b, []byte(`\ud`)) && !bytes.Contains(b, []byte(`\uD`)) {
 		return ""
@@ -48,7 +48,7 @@ func loneSurrogate(b []byte) bool {
 		}
 		one, ok := escapedUnit(b[i:])
 		if !ok || !utf16.IsSurrogate(one) {
-			i++ // what follows the backslash is no backslash of its own
+			i++ // the escaped character is no backslash of its own
 			continue
 		}
 		if other, ok := escapedUnit(b[i+6:]); !ok || utf16.DecodeRune(one, other) == '\uFFFD' {

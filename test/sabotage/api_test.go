@@ -154,13 +154,13 @@ var apiRules = []rule{
 	{
 		name:    "receipts-without-pages",
 		holds:   "a page of receipts covers at most as many members as it is asked for",
-		patches: []patch{{"internal/conv/receipts.go", `in.members.page(im.User(q.After), limit)`, `in.members.page(im.User(q.After), MaxMembers)`}},
+		patches: []patch{{"internal/conv/cursorreads.go", `in.members.page(im.User(q.After), limit)`, `in.members.page(im.User(q.After), MaxMembers)`}},
 		guards:  []guard{{"internal/conv", "^TestReceiptsAreReadInPages$"}},
 	},
 	{
 		name:    "receipts-read-from-the-first",
 		holds:   "a page of receipts reads the cursors of its members and no others",
-		patches: []patch{{"internal/conv/receipts.go", `cu.store.Cursors(ctx, c.key, before, func`, `cu.store.Cursors(ctx, c.key, "", func`}},
+		patches: []patch{{"internal/conv/cursorreads.go", `cu.store.Cursors(ctx, c.key, before, func`, `cu.store.Cursors(ctx, c.key, "", func`}},
 		guards:  []guard{{"internal/conv", "^TestReceiptsAreReadInPages$"}},
 	},
 	{

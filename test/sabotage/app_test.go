@@ -103,7 +103,7 @@ var appRules = []rule{
 	{
 		name:    "any-page",
 		holds:   "pages of strangers neither connect nor read what the API answers",
-		patches: []patch{{"internal/gateway/browsers.go", `return host != "" && strings.EqualFold(host, r.Host)`, `return true || host != ""`}},
+		patches: []patch{{"internal/gateway/httpsecurity.go", `return host != "" && strings.EqualFold(host, r.Host)`, `return true || host != ""`}},
 		guards:  []guard{{"internal/gateway", "^TestPagesCallFromTheOriginsThatMayConnect$"}, {"internal/gateway", "^TestUpgradeIsRefusedWithAReason$"}},
 	},
 	{

@@ -4,19 +4,19 @@ var clusterRules = []rule{
 	{
 		name:    "keep-feeds-when-slow",
 		holds:   "a node that the store answers late, and the others soon, gives its feeds up",
-		patches: []patch{{"internal/cluster/slow.go", `slow := l.reads >= 2`, `slow := l.reads > 1e9`}},
+		patches: []patch{{"internal/cluster/slownode.go", `slow := l.reads >= 2`, `slow := l.reads > 1e9`}},
 		guards:  []guard{{"internal/cluster", "^TestSlowNodeGivesItsFeedsUp$"}},
 	},
 	{
 		name:    "slow-beside-slow-ones",
 		holds:   "a store that is late for most nodes moves nothing",
-		patches: []patch{{"internal/cluster/slow.go", ` && 2*quick > takers`, ` && 2*quick >= takers`}},
+		patches: []patch{{"internal/cluster/slownode.go", ` && 2*quick > takers`, ` && 2*quick >= takers`}},
 		guards:  []guard{{"internal/cluster", "^TestNobodyIsSlowBesideOthersThatAre$"}},
 	},
 	{
 		name:    "late-once-is-late",
 		holds:   "a read of another node that is late once does not keep a slow node its feeds",
-		patches: []patch{{"internal/cluster/slow.go", `all[max(0, len(all)-2)]`, `all[len(all)-1]`}},
+		patches: []patch{{"internal/cluster/slownode.go", `all[max(0, len(all)-2)]`, `all[len(all)-1]`}},
 		guards:  []guard{{"internal/cluster", "^TestReadOfAnotherThatIsLateOnceDelaysNothing$"}},
 	},
 	{

@@ -4,7 +4,7 @@ var convRules = []rule{
 	{
 		name:    "unread-of-earlier-stays",
 		holds:   "who comes back has nothing unread",
-		patches: []patch{{"internal/conv/receipts.go", `first > at.Read+1 {`, `first > at.Read+1000 {`}},
+		patches: []patch{{"internal/conv/cursorreads.go", `first > at.Read+1 {`, `first > at.Read+1000 {`}},
 		guards:  []guard{{"internal/conv", "^TestReadCountedBeginsWithTheNewestStay$"}},
 	},
 	{
@@ -53,7 +53,7 @@ var convRules = []rule{
 			"internal/conv/build.go",
 			`r, found, slot, err := bu.dedupe.find(c, s, id)`,
 			`if _, err := bu.admission.admit(c, s, role); err != nil {
-				bu.b.answer(s, nil, Result{Err: &im.Error{Code: im.CodeOf(err)}})
+				bu.b.addItem(s, nil, Result{Err: &im.Error{Code: im.CodeOf(err)}})
 				return 0, nil
 			}
 			r, found, slot, err := bu.dedupe.find(c, s, id)`,
@@ -74,7 +74,7 @@ var convRules = []rule{
 		holds: "users of a direct conversation whose records are lost write on, after the last seq",
 		patches: []patch{
 			{"internal/conv/admit.go", `whole := a.users(c, s)`, `whole, _ := (*info)(nil), a.users`},
-			{"internal/conv/fetch.go", `if rec != nil || !policy.Of(c.key.Conv.Kind()).Members {`, `if rec != nil {`},
+			{"internal/conv/load.go", `if rec != nil || !policy.Of(c.key.Conv.Kind()).Members {`, `if rec != nil {`},
 		},
 		guards: []guard{{"internal/conv", "LostItsRecordsIsRestored$"}},
 	},
@@ -130,14 +130,14 @@ var convRules = []rule{
 	{
 		name:    "outsider-is-told",
 		holds:   "an outsider is answered as if there were no conversation",
-		patches: []patch{{"internal/conv/examine.go", `refusal = noConversation()`, `refusal = &im.Error{Code: im.CodeNotMember}`}},
+		patches: []patch{{"internal/conv/membershipcheck.go", `refusal = noConversation()`, `refusal = &im.Error{Code: im.CodeNotMember}`}},
 		guards:  []guard{{"internal/conv", "^TestAnOutsidersSendTellsNothing$"}},
 	},
 	{
 		name:  "outsider-is-told-what-is-in-memory",
 		holds: "an outsider's send to a conversation in memory is examined like one to no conversation",
 		patches: []patch{
-			{"internal/conv/examine.go", `c.state != loading && !c.known(im.User(s.Entry.From))`, `c.state != loading && false`},
+			{"internal/conv/membershipcheck.go", `c.state != loading && !c.known(im.User(s.Entry.From))`, `c.state != loading && false`},
 			{"internal/conv/build.go", `if !known && s.needsStanding() {`, `if !known && false {`},
 		},
 		guards: []guard{
@@ -160,13 +160,13 @@ var convRules = []rule{
 	{
 		name:    "examined-out-of-order",
 		holds:   "a send does not pass an earlier one of its sender that is examined",
-		patches: []patch{{"internal/conv/examine.go", `x != nil && x.has(s.Entry.From) {`, `x != nil && false {`}},
+		patches: []patch{{"internal/conv/membershipcheck.go", `x != nil && x.has(s.Entry.From) {`, `x != nil && false {`}},
 		guards:  []guard{{"internal/conv", "^TestExaminedSendsKeepTheirOrder$"}, {"internal/conv", "^TestASendToAUserPassesNoExaminedOne$"}},
 	},
 	{
 		name:    "ids-without-key",
 		holds:   "nobody without the secret of the store can compute an id",
-		patches: []patch{{"internal/im/ids.go", `return &IDs{key: [sha256.Size]byte(h.Sum(nil))}`, `return &IDs{}`}},
+		patches: []patch{{"internal/im/deriveids.go", `return &IDs{key: [sha256.Size]byte(h.Sum(nil))}`, `return &IDs{}`}},
 		guards:  []guard{{"internal/im", "^TestDerivedIDsDiffer$"}},
 	},
 	{
@@ -280,7 +280,7 @@ var convRules = []rule{
 	{
 		name:    "sync-without-cursors",
 		holds:   "a sync names the conversations whose cursors have moved",
-		patches: []patch{{"internal/conv/receipts.go", `own, err := cu.CursorOf(ctx, key, u)`, `own, err := Cursor{}, error(nil); peer = ""`}},
+		patches: []patch{{"internal/conv/cursorreads.go", `own, err := cu.CursorOf(ctx, key, u)`, `own, err := Cursor{}, error(nil); peer = ""`}},
 		guards:  []guard{{"internal/inbox", "^TestF12SyncNames"}},
 	},
 	{
@@ -293,7 +293,7 @@ var convRules = []rule{
 		name:  "forget-dedupe",
 		holds: "a repeat is found, however long ago it was sent",
 		patches: []patch{
-			{"internal/conv/fetch.go", `c.log.tail.from = at.head`, `c.log.tail.from = 0`},
+			{"internal/conv/load.go", `c.log.tail.from = at.head`, `c.log.tail.from = 0`},
 			{"internal/conv/dedupe.go", `if l.tail.find(0, id.hash, match) || failure != nil {`, `if l.tail.find(0, id.hash, match) || true {`},
 		},
 		guards: []guard{
@@ -321,7 +321,7 @@ var convRules = []rule{
 	{
 		name:    "type-by-its-letters",
 		holds:   "a type that is left out and text are one to dedupe",
-		patches: []patch{{"internal/conv/tail.go", `if t == "text" {`, `if t == "\x00" {`}},
+		patches: []patch{{"internal/conv/dedupehashes.go", `if t == "text" {`, `if t == "\x00" {`}},
 		guards:  []guard{{"internal/conv", "^TestTypeLeftOutAndTextAreOneToDedupe$"}},
 	},
 	{
@@ -357,7 +357,7 @@ var convRules = []rule{
 	{
 		name:    "floors-stay",
 		holds:   "a conversation that falls out of the index of changes raises its floor",
-		patches: []patch{{"internal/conv/changes.go", `l.raise(min(pos, oldest))`, `l.raise(0)`}},
+		patches: []patch{{"internal/conv/changeindex.go", `l.raise(min(pos, oldest))`, `l.raise(0)`}},
 		guards:  []guard{{"internal/conv", "^TestIndexOfChangesLeavesNothingOut$"}},
 	},
 	{
@@ -369,13 +369,13 @@ var convRules = []rule{
 	{
 		name:    "index-forgets",
 		holds:   "the index of changes rules out a block only if nothing in it is newer",
-		patches: []patch{{"internal/conv/changes.go", `n.Store(pos)`, `_ = n`}},
+		patches: []patch{{"internal/conv/changeindex.go", `n.Store(pos)`, `_ = n`}},
 		guards:  []guard{{"internal/conv", "^Test(Saved)?IndexOfChangesLeavesNothingOut$"}},
 	},
 	{
 		name:    "index-knows-it-all",
 		holds:   "an owner that has just taken a feed over rules out nothing of what was before",
-		patches: []patch{{"internal/conv/changes.go", `x.unknown.Store(uint64(unknown))`, `x.unknown.Store(0)`}},
+		patches: []patch{{"internal/conv/changeindex.go", `x.unknown.Store(uint64(unknown))`, `x.unknown.Store(0)`}},
 		guards:  []guard{{"internal/conv", "^TestSavedIndexOfChangesLeavesNothingOut$"}, {"internal/route", "^TestCandidatesComeFromTheOwners$"}},
 	},
 	{

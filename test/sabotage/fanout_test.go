@@ -29,7 +29,7 @@ var fanoutRules = []rule{
 	{
 		name:    "announce-twice",
 		holds:   "a large frame is announced once",
-		patches: []patch{{"internal/wire/large.go", `if !bytes.Equal(b[before:at], large) {`, `if before >= 0 {`}},
+		patches: []patch{{"internal/wire/largeframe.go", `if !bytes.Equal(b[before:at], large) {`, `if before >= 0 {`}},
 		guards:  []guard{{"internal/wire", "^TestLargeFramesAreAnnounced$"}, {"internal/fanout", "^TestSessionsThatHearOfLargeFramesShareTheBytesToo$"}},
 	},
 	{
@@ -59,13 +59,13 @@ var fanoutRules = []rule{
 	{
 		name:    "answer-first",
 		holds:   "another node delivers the answer to a send after the entries before it",
-		patches: []patch{{"internal/fanout/receive.go", `for ; row < min(int(a.At), len(m.Rows)); row++ {`, `for ; false; row++ {`}},
+		patches: []patch{{"internal/fanout/remotereceive.go", `for ; row < min(int(a.At), len(m.Rows)); row++ {`, `for ; false; row++ {`}},
 		guards:  []guard{{"internal/fanout", "^TestF14"}},
 	},
 	{
 		name:    "keep-recipients",
 		holds:   "the recipients of one delivery are not those of the next",
-		patches: []patch{{"internal/fanout/remote.go", `*n = nodeBatch{users: n.users[:0]}`, ``}},
+		patches: []patch{{"internal/fanout/remotesend.go", `*n = nodeBatch{users: n.users[:0]}`, ``}},
 		guards:  []guard{{"internal/fanout", "^TestF17Recipients"}},
 	},
 	{
@@ -77,7 +77,7 @@ var fanoutRules = []rule{
 	{
 		name:    "push-without-trust",
 		holds:   "a session gets nothing while it is not known whether its token is valid",
-		patches: []patch{{"internal/fanout/revocations.go", `return v.revocations.Now()-v.knownAt() > maxUnconfirmed`, `return false`}},
+		patches: []patch{{"internal/fanout/sessionvalidity.go", `return v.revocations.Now()-v.knownAt() > maxUnconfirmed`, `return false`}},
 		guards: []guard{
 			{"internal/fanout", "^TestF17Nothing"}, {"internal/fanout", "^TestF17Owed"},
 			{"internal/session", "^TestF17GatewayWithout"}, {"internal/session", "^TestF17Process"},
@@ -86,7 +86,7 @@ var fanoutRules = []rule{
 	{
 		name:    "older-hint-counts",
 		holds:   "a hint of an older head takes nothing back",
-		patches: []patch{{"internal/fanout/hint.go", `h.head < old.head {`, `false {`}},
+		patches: []patch{{"internal/fanout/focus.go", `h.head < old.head {`, `false {`}},
 		guards:  []guard{{"internal/fanout", "^TestOlderHintTakesNothingBack$"}},
 	},
 	{

@@ -34,7 +34,7 @@ var gatewayRules = []rule{
 	{
 		name:    "upgrade-to-a-drained-node",
 		holds:   "a node that is drained refuses the handshake with 503, so that a proxy goes on to another one",
-		patches: []patch{{"internal/gateway/handshake.go", `if g.deaf.Load() || g.hub.Draining() {`, `if g.deaf.Load() {`}},
+		patches: []patch{{"internal/gateway/upgrade.go", `if g.deaf.Load() || g.hub.Draining() {`, `if g.deaf.Load() {`}},
 		guards:  []guard{{"internal/gateway", "^TestUpgradeIsRefusedWhileTheNodeIsDrained$"}},
 	},
 	{
@@ -120,7 +120,7 @@ var gatewayRules = []rule{
 	{
 		name:    "origin-by-host",
 		holds:   "a page of the server has its scheme, host and port",
-		patches: []patch{{"internal/gateway/browsers.go", `case strings.EqualFold(scheme, "http") && g.o.TLS == nil:`, `case scheme != "":`}},
+		patches: []patch{{"internal/gateway/httpsecurity.go", `case strings.EqualFold(scheme, "http") && g.o.TLS == nil:`, `case scheme != "":`}},
 		guards:  []guard{{"internal/gateway", "^TestOwnPagesHaveSchemeHostAndPort$"}},
 	},
 	{
@@ -138,7 +138,7 @@ var gatewayRules = []rule{
 	{
 		name:    "large-frames",
 		holds:   "a frame of HTTP/2 has at most 16 KiB",
-		patches: []patch{{"internal/gateway/handshake.go", `MaxReadFrameSize:              16 << 10`, `MaxReadFrameSize:              1 << 20`}},
+		patches: []patch{{"internal/gateway/httpserver.go", `MaxReadFrameSize:              16 << 10`, `MaxReadFrameSize:              1 << 20`}},
 		guards:  []guard{{"internal/gateway", "^TestOneConnectionOfHTTP2IsBounded$"}},
 	},
 	{
@@ -150,43 +150,43 @@ var gatewayRules = []rule{
 	{
 		name:    "silence-about-proxies",
 		holds:   "a proxy that names clients and is not trusted is logged",
-		patches: []patch{{"internal/gateway/proxies.go", `if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {`, `if true {`}},
+		patches: []patch{{"internal/gateway/forwardedheader.go", `if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {`, `if true {`}},
 		guards:  []guard{{"internal/gateway", "^TestAProxyThatIsNotTrustedIsLoggedOnce$"}},
 	},
 	{
 		name:    "take-commands-for-proxies",
 		holds:   "a program on the host does not use up the warning about a proxy that names no client",
-		patches: []patch{{"internal/gateway/proxies.go", `case client == peer && (named || `, `case false && (named || `}},
+		patches: []patch{{"internal/gateway/forwardedheader.go", `case client == peer && (named || `, `case false && (named || `}},
 		guards:  []guard{{"internal/gateway", "^TestAProxyThatNamesNoClientIsToldFromItsHost$"}},
 	},
 	{
 		name:    "silence-about-a-changed-host",
 		holds:   "pages of the server that a proxy sends on under another name are refused with that",
-		patches: []patch{{"internal/gateway/browsers.go", `name != "" && access.named(name)`, `false && access.named(name)`}},
+		patches: []patch{{"internal/gateway/httpsecurity.go", `name != "" && access.named(name)`, `false && access.named(name)`}},
 		guards:  []guard{{"internal/gateway", "^TestARefusedOriginSaysWhatIsMissing$"}},
 	},
 	{
 		name:    "upgrade-old-http",
 		holds:   "a request for WebSocket over HTTP/1.0 is answered with what the proxy has to do",
-		patches: []patch{{"internal/gateway/handshake.go", `r.ProtoMajor == 1 && r.ProtoMinor > 0 && `, `r.ProtoMajor == 1 && `}},
+		patches: []patch{{"internal/gateway/upgrade.go", `r.ProtoMajor == 1 && r.ProtoMinor > 0 && `, `r.ProtoMajor == 1 && `}},
 		guards:  []guard{{"internal/gateway", "^TestAProxyThatSpeaksHTTP10IsNamed$"}},
 	},
 	{
 		name:    "believe-anybody",
 		holds:   "nobody but a trusted proxy speaks for somebody else",
-		patches: []patch{{"internal/gateway/proxyheader.go", `return g.o.ProxyProtocol && g.trusted(peer)`, `return g.o.ProxyProtocol`}},
+		patches: []patch{{"internal/gateway/proxyprotocol.go", `return g.o.ProxyProtocol && g.trusted(peer)`, `return g.o.ProxyProtocol`}},
 		guards:  []guard{{"internal/gateway", "^TestProxyHeaderOfAStrangerIsNotRead$"}},
 	},
 	{
 		name:    "read-ahead-of-the-header",
 		holds:   "what follows the header of a proxy is the client's",
-		patches: []patch{{"internal/gateway/proxyheader.go", `if _, err := io.ReadFull(r, b[:n]); err != nil {`, `if _, err := r.Read(b[:]); err != nil {`}},
+		patches: []patch{{"internal/gateway/proxyprotocol.go", `if _, err := io.ReadFull(r, b[:n]); err != nil {`, `if _, err := r.Read(b[:]); err != nil {`}},
 		guards:  []guard{{"internal/gateway", "^TestProxyHeaderIsReadAndNothingBehindIt$"}},
 	},
 	{
 		name:    "count-the-balancer",
 		holds:   "nobody pays for what a proxy does not name",
-		patches: []patch{{"internal/gateway/proxies.go", `return slices.ContainsFunc(g.access.Load().Proxies,`, `return false && slices.ContainsFunc(g.access.Load().Proxies,`}},
+		patches: []patch{{"internal/gateway/forwardedheader.go", `return slices.ContainsFunc(g.access.Load().Proxies,`, `return false && slices.ContainsFunc(g.access.Load().Proxies,`}},
 		guards:  []guard{{"internal/gateway", "^TestLimitsBehindAProxyAreTheClients$"}},
 	},
 }

@@ -4,7 +4,7 @@ var inboxRules = []rule{
 	{
 		name:    "believe-feeds",
 		holds:   "a sync token from the future of a feed refutes the store",
-		patches: []patch{{"internal/inbox/rewound.go", `if holders[i].Pos < seen[f] {`, `if false {`}},
+		patches: []patch{{"internal/inbox/storerollback.go", `if holders[i].Pos < seen[f] {`, `if false {`}},
 		guards: []guard{
 			{"internal/inbox", "^TestTokenOfALostMessageRefutesTheStore$"},
 			{"internal/inbox", "^TestTokenFromTheMiddleOfALostListRefutesTheStore$"},
@@ -13,7 +13,7 @@ var inboxRules = []rule{
 	{
 		name:    "believe-inbox",
 		holds:   "a sync token from the future of an inbox refutes the store",
-		patches: []patch{{"internal/inbox/rewound.go", `if seen <= head {`, `if true {`}},
+		patches: []patch{{"internal/inbox/storerollback.go", `if seen <= head {`, `if true {`}},
 		guards:  []guard{{"internal/inbox", "^TestTokenOfALostConversationRefutesTheStore$"}},
 	},
 	{
@@ -25,19 +25,19 @@ var inboxRules = []rule{
 	{
 		name:    "judge-by-the-owner",
 		holds:   "the store decides whether a token is ahead of it",
-		patches: []patch{{"internal/inbox/rewound.go", `if holders[i].Pos < seen[f] {`, `if true {`}},
+		patches: []patch{{"internal/inbox/storerollback.go", `if holders[i].Pos < seen[f] {`, `if true {`}},
 		guards:  []guard{{"internal/inbox", "^TestTokenAheadOfAnOwnerButNotOfTheStoreProvesNothing$"}},
 	},
 	{
 		name:    "index-without-its-feed",
 		holds:   "what changed after the index was stored is read from the feed",
-		patches: []patch{{"internal/inbox/index.go", `c.index.Touch(im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}, pos)`, `_ = it`}},
+		patches: []patch{{"internal/inbox/storedchangeindex.go", `c.index.Touch(im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}, pos)`, `_ = it`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
 	{
 		name:    "fold-always",
 		holds:   "a long list is stored",
-		patches: []patch{{"internal/inbox/stored.go", `if !l.long() || l.set > maxStoredSettings {`, `if l.set >= 0 {`}},
+		patches: []patch{{"internal/inbox/storedlist.go", `if !l.long() || l.set > maxStoredSettings {`, `if l.set >= 0 {`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
 	{
@@ -55,13 +55,13 @@ var inboxRules = []rule{
 	{
 		name:    "count-settings-without-escapes",
 		holds:   "a page of settings is bounded by what they take in JSON",
-		patches: []patch{{"internal/inbox/personal.go", `return s.bytes() + wire.Escapes(s.name) + wire.Escapes(s.value)`, `return s.bytes() + 0*wire.Escapes(s.name)`}},
+		patches: []patch{{"internal/inbox/settings.go", `return s.bytes() + wire.Escapes(s.name) + wire.Escapes(s.value)`, `return s.bytes() + 0*wire.Escapes(s.name)`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncPageOfControlCharactersIsBounded$"}},
 	},
 	{
 		name:    "left-without-a-title",
 		holds:   "a group that was left has the title of then, also if it alone is asked for",
-		patches: []patch{{"internal/inbox/conversation.go", `title = all.item(i).title`, `_ = i`}},
+		patches: []patch{{"internal/inbox/convstate.go", `title = all.item(i).title`, `_ = i`}},
 		guards:  []guard{{"internal/inbox", "^TestConversationThatWasLeftHasTheTitleOfThen$"}},
 	},
 	{
@@ -73,13 +73,13 @@ var inboxRules = []rule{
 	{
 		name:    "read-all-conversations",
 		holds:   "a sync reads only the conversations that may have changed",
-		patches: []patch{{"internal/route/candidates.go", `s.maybe[i] = x.index == nil ||`, `s.maybe[i] = true ||`}},
+		patches: []patch{{"internal/route/changecandidates.go", `s.maybe[i] = x.index == nil ||`, `s.maybe[i] = true ||`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
 	{
 		name:    "news-after-another-index",
 		holds:   "an index that another consumer has replaced is stored whole",
-		patches: []patch{{"internal/inbox/index.go", `if c.rewrite {`, `if false {`}},
+		patches: []patch{{"internal/inbox/storedchangeindex.go", `if c.rewrite {`, `if false {`}},
 		guards:  []guard{{"internal/inbox", "^TestF12IndexIsStoredAnewAfterAnotherConsumer$"}},
 	},
 }

@@ -6,7 +6,7 @@ var lossyRules = []rule{
 		name:  "typing-after-its-message",
 		holds: "a signal that waits for the load of its conversation has the head from before the sends that wait too",
 		patches: []patch{{
-			"internal/conv/signaller.go",
+			"internal/conv/signaladmission.go",
 			`for _, s := range c.signals {
 				si.signalLocked(c, s)
 			}`,
@@ -23,8 +23,8 @@ var lossyRules = []rule{
 		name:  "signals-of-outsiders",
 		holds: "only who is a member signals",
 		patches: []patch{
-			{"internal/conv/signaller.go", `if in.record == nil || in.members.Role(from) == 0 {`, `if in.record == nil || from == "" {`},
-			{"internal/conv/signaller.go", `case in.members.Role(from) == 0:`, `case false:`},
+			{"internal/conv/signaladmission.go", `if in.record == nil || in.members.Role(from) == 0 {`, `if in.record == nil || from == "" {`},
+			{"internal/conv/signaladmission.go", `case in.members.Role(from) == 0:`, `case false:`},
 		},
 		guards: []guard{
 			{"internal/conv", "^TestSignalsAreForMembersOnly$"},
@@ -46,7 +46,7 @@ var lossyRules = []rule{
 	{
 		name:    "signals-seem-new",
 		holds:   "a signal has the time at which the node of its sender has read it",
-		patches: []patch{{"internal/conv/signaller.go", `s.Signal.Head = uint64(at.head)`, `s.Signal.Head, s.Signal.TimeMs = uint64(at.head), uint64(si.now().UnixMilli())`}},
+		patches: []patch{{"internal/conv/signaladmission.go", `s.Signal.Head = uint64(at.head)`, `s.Signal.Head, s.Signal.TimeMs = uint64(at.head), uint64(si.now().UnixMilli())`}},
 		guards:  []guard{{"internal/route", "^TestASignalKeepsItsTimeOnTheWayToTheOwner$"}},
 	},
 	{
@@ -64,7 +64,7 @@ var lossyRules = []rule{
 	{
 		name:    "signals-without-limit",
 		holds:   "a conversation takes three typings and twenty other signals in a second",
-		patches: []patch{{"internal/conv/signaller.go", `perSecond)) > 0 {`, `perSecond)) > 0 && false {`}},
+		patches: []patch{{"internal/conv/signaladmission.go", `perSecond)) > 0 {`, `perSecond)) > 0 && false {`}},
 		guards:  []guard{{"internal/conv", "^TestAGroupTakesThreeTypingsInASecond$"}},
 	},
 	{
@@ -195,14 +195,14 @@ var lossyRules = []rule{
 	{
 		name:    "peers-of-a-trimmed-feed",
 		holds:   "who has written to whom is made good from the conversations, if the feed was trimmed",
-		patches: []patch{{"internal/inbox/inbox.go", `if p.Pair && (anew || it.Kinds`, `if p.Pair && (it.Kinds`}},
+		patches: []patch{{"internal/inbox/consumer.go", `if p.Pair && (anew || it.Kinds`, `if p.Pair && (it.Kinds`}},
 		guards:  []guard{{"internal/inbox", "^TestPeersAreMadeGoodFromTheConversations$"}},
 	},
 	{
 		name:  "presence-tells-who-exists",
 		holds: "to tell of who may not be seen takes the same reads as to tell of who does not exist",
 		patches: []patch{{
-			"internal/presence/reads.go", `case r.t.account == j.watcher, r.policy == user.ToEverybody:`,
+			"internal/presence/visibilityreads.go", `case r.t.account == j.watcher, r.policy == user.ToEverybody:`,
 			`case r.policy == user.ToNobody:
 			case r.t.account == j.watcher, r.policy == user.ToEverybody:`,
 		}},
@@ -211,7 +211,7 @@ var lossyRules = []rule{
 	{
 		name:    "policies-for-later",
 		holds:   "a policy that changes is kept by those who watch already, on every node",
-		patches: []patch{{"internal/presence/policy.go", `p.o.Nodes.TellPresencePolicy(a, watcher, peer)`, ``}},
+		patches: []patch{{"internal/presence/policychange.go", `p.o.Nodes.TellPresencePolicy(a, watcher, peer)`, ``}},
 		guards:  []guard{{"internal/presence", "^TestAPolicyThatChangesIsKept$/^2_nodes$"}},
 	},
 	{

@@ -94,13 +94,13 @@ var mentionRules = []rule{
 	{
 		name:    "hint-forgets-a-mention",
 		holds:   "a queue that is full loses no mention",
-		patches: []patch{{"internal/fanout/hint.go", `if h.mention = max(h.mention, old.mention); h.head < old.head {`, `if h.head < old.head {`}},
+		patches: []patch{{"internal/fanout/focus.go", `if h.mention = max(h.mention, old.mention); h.head < old.head {`, `if h.head < old.head {`}},
 		guards:  []guard{{"internal/fanout", "^TestOverflowLosesNoMention$"}, {"internal/session", "^TestMentionBadgeAfterRecallFocusAndOverflow$"}},
 	},
 	{
 		name:    "stream-hint-forgets-a-mention",
 		holds:   "a hint of a stream takes the place of none that says more of whom the rows name",
-		patches: []patch{{"internal/fanout/remote.go", `uint64(len(n.users)-len(users))+named.hash()))`, `uint64(len(n.users)-len(users))))`}},
+		patches: []patch{{"internal/fanout/remotesend.go", `uint64(len(n.users)-len(users))+named.hash()))`, `uint64(len(n.users)-len(users))))`}},
 		guards:  []guard{{"internal/fanout", "^TestMentionsReachOtherNodes$"}},
 	},
 	{

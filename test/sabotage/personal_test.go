@@ -22,7 +22,7 @@ var personalRules = []rule{
 	{
 		name:    "new-watches-see-blocks",
 		holds:   "a block looks like going to a new watch, too",
-		patches: []patch{{"internal/presence/reads.go", `goneAt: s.p.blockerOnlineSince(r.block, now), `, ``}},
+		patches: []patch{{"internal/presence/visibilityreads.go", `goneAt: s.p.blockerOnlineSince(r.block, now), `, ``}},
 		guards:  []guard{{"internal/presence", "^TestANewWatchIsToldWhatAKeptOneIs$"}},
 	},
 	{
@@ -76,7 +76,7 @@ var personalRules = []rule{
 	{
 		name:    "signal-who-blocks",
 		holds:   "the signals of a blocked user reach their own devices only",
-		patches: []patch{{"internal/conv/signaller.go", `case in.blocker(from) != "":`, `case from == "":`}},
+		patches: []patch{{"internal/conv/signaladmission.go", `case in.blocker(from) != "":`, `case from == "":`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{
@@ -96,13 +96,13 @@ var personalRules = []rule{
 	{
 		name:    "everybody-but-not-whom-i-block",
 		holds:   "a user who lets everybody see when they are online does not let see it whom they block",
-		patches: []patch{{"internal/presence/policy.go", `open && x.view == hidden && t.blocked.has(x.w.out.Account.User) && !own:`, `false:`}},
+		patches: []patch{{"internal/presence/policychange.go", `open && x.view == hidden && t.blocked.has(x.w.out.Account.User) && !own:`, `false:`}},
 		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
 	},
 	{
 		name:    "look-up-each-block",
 		holds:   "whether a user blocks who watches is looked up only of those whom they may block",
-		patches: []patch{{"internal/presence/reads.go", `if !r.blocked.has(j.watcher.User) ||`, `if`}},
+		patches: []patch{{"internal/presence/visibilityreads.go", `if !r.blocked.has(j.watcher.User) ||`, `if`}},
 		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
 	},
 	{
@@ -120,7 +120,7 @@ var personalRules = []rule{
 	{
 		name:    "see-what-was-read-before",
 		holds:   "what was read of a presence before a block does not count",
-		patches: []patch{{"internal/presence/reads.go", `if r.pairs != t.pairs {`, `if r.pairs > t.pairs {`}},
+		patches: []patch{{"internal/presence/visibilityreads.go", `if r.pairs != t.pairs {`, `if r.pairs > t.pairs {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
 	},
 	{
@@ -132,7 +132,7 @@ var personalRules = []rule{
 	{
 		name:    "block-without-a-time",
 		holds:   "who begins to watch later is told since when a user who blocks them seems to be away",
-		patches: []patch{{"internal/presence/reads.go", `lastMs: r.block.LastMs}); !a`, `}); !a`}},
+		patches: []patch{{"internal/presence/visibilityreads.go", `lastMs: r.block.LastMs}); !a`, `}); !a`}},
 		guards:  []guard{{"internal/session", "^TestABlockLooksLikeGoing$"}},
 	},
 	{
@@ -210,7 +210,7 @@ var personalRules = []rule{
 	{
 		name:    "forget-a-compacted-change",
 		holds:   "a change that is repeated is known for 30 days, whether its entry was compacted or not",
-		patches: []patch{{"internal/inbox/block.go", `until := uint64(c.Now().Add(-keepDropped).UnixMilli())`, `until := uint64(c.Now().Add(keepDropped).UnixMilli())`}},
+		patches: []patch{{"internal/inbox/compact.go", `until := uint64(c.Now().Add(-keepDropped).UnixMilli())`, `until := uint64(c.Now().Add(keepDropped).UnixMilli())`}},
 		guards:  []guard{{"internal/inbox", "^TestRepeatOfACompactedChangeChangesNothing$"}},
 	},
 	{
@@ -240,31 +240,31 @@ var personalRules = []rule{
 	{
 		name:    "count-what-was-replaced",
 		holds:   "a change of settings is judged by what is set, whatever was set before",
-		patches: []patch{{"internal/inbox/room.go", `m.names, m.bytes, *set = m.names-1, m.bytes-former, *set-former`, `*set -= former`}},
+		patches: []patch{{"internal/inbox/settingsroom.go", `m.names, m.bytes, *set = m.names-1, m.bytes-former, *set-former`, `*set -= former`}},
 		guards:  []guard{{"internal/inbox", "^TestRoomOfAChangeIsThatOfAllSettings$"}},
 	},
 	{
 		name:    "judge-by-recent-changes",
 		holds:   "a change of settings is judged also by the settings that are in the store only",
-		patches: []patch{{"internal/inbox/room.go", `found[binary.BigEndian.Uint64(b[at+8:])] = int(binary.BigEndian.Uint32(b[at+16:]))`, `found[0] = 0`}},
+		patches: []patch{{"internal/inbox/settingsroom.go", `found[binary.BigEndian.Uint64(b[at+8:])] = int(binary.BigEndian.Uint32(b[at+16:]))`, `found[0] = 0`}},
 		guards:  []guard{{"internal/inbox", "^TestRoomOfAChangeIsThatOfAllSettings$"}},
 	},
 	{
 		name:    "read-all-settings",
 		holds:   "a page of settings reads the parts of the store that it has",
-		patches: []patch{{"internal/inbox/stored.go", `return max(0, i)`, `return min(0, max(0, i))`}},
+		patches: []patch{{"internal/inbox/storedlist.go", `return max(0, i)`, `return min(0, max(0, i))`}},
 		guards:  []guard{{"internal/inbox", "^TestChangeOfASettingReadsNoOthers$"}},
 	},
 	{
 		name:    "tell-of-no-removal",
 		holds:   "a device is told which settings were removed",
-		patches: []patch{{"internal/inbox/personal.go", `if s.value != "" || !t.Reset_ {`, `if s.value != "" {`}},
+		patches: []patch{{"internal/inbox/settings.go", `if s.value != "" || !t.Reset_ {`, `if s.value != "" {`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncTellsTheNewestOfEachSetting$"}},
 	},
 	{
 		name:    "keep-a-device-behind",
 		holds:   "a device that was away during a compaction is told everything anew",
-		patches: []patch{{"internal/inbox/personal.go", `(t.Told == 0 || t.Told+1 < uint64(l.first))`, `(t.Told == 0)`}},
+		patches: []patch{{"internal/inbox/settings.go", `(t.Told == 0 || t.Told+1 < uint64(l.first))`, `(t.Told == 0)`}},
 		guards:  []guard{{"internal/inbox", "^TestDeviceBehindACompactedInbox$"}},
 	},
 	{
@@ -282,7 +282,7 @@ var personalRules = []rule{
 	{
 		name:    "carry-again-for-ever",
 		holds:   "a consumer that is told too_old by a compacted inbox has done its work",
-		patches: []patch{{"internal/inbox/inbox.go", `case r.Err == nil, r.Err.Code == im.CodeConflict, r.Err.Code == im.CodeTooOld:`, `case r.Err == nil, r.Err.Code == im.CodeConflict:`}},
+		patches: []patch{{"internal/inbox/consumer.go", `case r.Err == nil, r.Err.Code == im.CodeConflict, r.Err.Code == im.CodeTooOld:`, `case r.Err == nil, r.Err.Code == im.CodeConflict:`}},
 		guards:  []guard{{"internal/inbox", "^TestWhatIsTooOldWasCarried$"}},
 	},
 	{

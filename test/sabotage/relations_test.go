@@ -4,14 +4,14 @@ var relationRules = []rule{
 	{
 		name:    "hash-without-rel",
 		holds:   "the same client message id with another rel is a conflict",
-		patches: []patch{{"internal/conv/tail.go", `if m.Rel != nil {`, `if m.Rel != nil && len(m.Type) > 64 {`}},
+		patches: []patch{{"internal/conv/dedupehashes.go", `if m.Rel != nil {`, `if m.Rel != nil && len(m.Type) > 64 {`}},
 		guards:  []guard{{"internal/conv", "^TestEveryFieldOfARelIsHashed$"}, {"test/scenario", "^TestScenarios$/^reply$/^Pebble$"}},
 	},
 	{
 		name:  "refuse-a-forward-before-dedupe",
 		holds: "a forward that is stored is acked, whatever its sender may read by now",
 		patches: []patch{{
-			"internal/route/source.go",
+			"internal/route/forwardsource.go",
 			`if im.CodeOf(err) == im.CodeNoTarget {
 				s.Refusal = conv.NoSource()
 				return nil`,
@@ -96,7 +96,7 @@ var relationRules = []rule{
 	{
 		name:    "name-every-author",
 		holds:   "a forward names only authors who may be named",
-		patches: []patch{{"internal/route/source.go", `if !named {`, `if !named && f.From == "" {`}},
+		patches: []patch{{"internal/route/forwardsource.go", `if !named {`, `if !named && f.From == "" {`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$"}},
 	},
 	{

@@ -5,8 +5,8 @@ var routeRules = []rule{
 		name:  "trust-memory",
 		holds: "an owner asks the store whether it is one before it tells what it remembers",
 		patches: []patch{
-			{"internal/route/owners.go", `if o.cluster == nil || len(all) == 0 {`, `if true {`},
-			{"internal/cluster/mine.go", `if c.o.Alone {`, `if true {`},
+			{"internal/route/findowner.go", `if o.cluster == nil || len(all) == 0 {`, `if true {`},
+			{"internal/cluster/ownershipcheck.go", `if c.o.Alone {`, `if true {`},
 		},
 		guards: []guard{
 			{"internal/route", "^TestF19AFormerOwnerReadsNothingFromMemory$"},
@@ -19,7 +19,7 @@ var routeRules = []rule{
 	{
 		name:    "pass-fenced",
 		holds:   "no send passes one that an owner which lost its feed has not decided",
-		patches: []patch{{"internal/route/carry.go", `case ow != nil:`, `case false:`}},
+		patches: []patch{{"internal/route/sendcarrier.go", `case ow != nil:`, `case false:`}},
 		guards:  []guard{{"internal/route", "^TestF5NothingPassesTheCommitOfAFencedOwner$"}},
 	},
 	{
@@ -45,20 +45,20 @@ var routeRules = []rule{
 		holds: "sends of a conversation wait until those before them are answered",
 		patches: []patch{
 			{"internal/route/lane.go", `if len(q.out) == 0 {`, `if true {`},
-			{"internal/route/carry.go", `if len(q.out) == 0 && known`, `if known`},
+			{"internal/route/sendcarrier.go", `if len(q.out) == 0 && known`, `if known`},
 		},
 		guards: []guard{{"internal/route", "^TestF14NothingIsAsked"}},
 	},
 	{
 		name:    "pass-lane-after-open",
 		holds:   "a send goes into its lane while others of its conversation wait there, though the owner is here",
-		patches: []patch{{"internal/route/carry.go", `if l.queues[s.Conv] == nil {`, `if true {`}},
+		patches: []patch{{"internal/route/sendcarrier.go", `if l.queues[s.Conv] == nil {`, `if true {`}},
 		guards:  []guard{{"internal/route", "^TestF14NothingPassesTheLaneAfter"}},
 	},
 	{
 		name:  "lane-seems-empty",
 		holds: "a lane counts as empty only when the owner has what was in it",
-		patches: []patch{{"internal/route/carry.go", `l.n.Add(n)
+		patches: []patch{{"internal/route/sendcarrier.go", `l.n.Add(n)
 	defer l.n.Add(-n)`, `_ = n`}},
 		guards: []guard{{"internal/route", "^TestF14NothingPassesTheLaneByWhen"}},
 	},
@@ -71,14 +71,14 @@ var routeRules = []rule{
 	{
 		name:    "tickets-from-one",
 		holds:   "an answer to a send of a former process of a node answers no send of the present one",
-		patches: []patch{{"internal/route/carry.go", `l.last = o.cluster.Incarnation() >> (64 - ticketShift + 1)`, `_ = l`}},
+		patches: []patch{{"internal/route/sendcarrier.go", `l.last = o.cluster.Incarnation() >> (64 - ticketShift + 1)`, `_ = l`}},
 		guards:  []guard{{"internal/route", "^TestAnAnswerToAFormerProcessAnswersNoSend$"}},
 	},
 	{
 		name:  "refuse-what-was-sent-twice",
 		holds: "a refusal settles no send of which another copy may be stored later",
 		patches: []patch{
-			{"internal/route/carry.go", `(p.asked > 1 || p.s.Asked)`, `false`},
+			{"internal/route/sendcarrier.go", `(p.asked > 1 || p.s.Asked)`, `false`},
 			{"internal/conv/send.go", `if s.Asked && r.Err != nil`, `if false && r.Err != nil`},
 		},
 		guards: []guard{{"internal/route", "^TestARefusalOfASendThatWasSentAgain"}, {"internal/route", "^TestARefusalHereOf"}},

@@ -4,7 +4,7 @@ var sessionRules = []rule{
 	{
 		name:    "answer-pings-without-end",
 		holds:   "a connection that goes on and on to ask for pongs, or for what it is refused, is ended",
-		patches: []patch{{"internal/session/receive.go", `if s.idle.Load() < fewIdles ||`, `if true ||`}},
+		patches: []patch{{"internal/session/receive.go", `if s.unmetered.Load() < unmeteredStep ||`, `if true ||`}},
 		guards:  []guard{{"internal/session", "^TestConnectionThatIsRefusedWithoutEndIsEnded$"}},
 	},
 	{
@@ -88,7 +88,7 @@ var sessionRules = []rule{
 	{
 		name:    "turns-without-end",
 		holds:   "a job that waits for the disk does not keep its turn",
-		patches: []patch{{"internal/share/turns.go", `defer time.AfterFunc(mayCompute, leave).Stop()`, ``}},
+		patches: []patch{{"internal/share/cpuslots.go", `defer time.AfterFunc(mayCompute, leave).Stop()`, ``}},
 		guards:  []guard{{"internal/share", "^TestJobsTakeTurns$"}},
 	},
 	{
@@ -112,7 +112,7 @@ var sessionRules = []rule{
 	{
 		name:    "tenants-without-bound",
 		holds:   "the users of a tenant together have a bound of stored bytes, if the operator sets one",
-		patches: []patch{{"internal/rate/bytes.go", `if perSecond > 0 {`, `if false {`}},
+		patches: []patch{{"internal/rate/byterate.go", `if perSecond > 0 {`, `if false {`}},
 		guards:  []guard{{"internal/rate", "^TestBytesOfAGroupAreLimited$"}},
 	},
 	{

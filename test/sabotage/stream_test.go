@@ -11,7 +11,7 @@ var streamRules = []rule{
 		name:  "beat-without-number",
 		holds: "a packet without frames carries the number of the next one, or nobody misses the last frame",
 		patches: []patch{{
-			"internal/bus/stream/out.go",
+			"internal/bus/stream/sendring.go",
 			`if t.sent == t.last || t.flight >= window {`,
 			`if t.sent == t.last || t.flight >= window { p.First = 0`,
 		}},
@@ -20,36 +20,36 @@ var streamRules = []rule{
 	{
 		name:    "drop-overflow",
 		holds:   "a frame that is dropped leaves a hint",
-		patches: []patch{{"internal/bus/stream/out.go", `case f.hint.Kind == kindReset && f.hint.Optional:`, `case true:`}},
+		patches: []patch{{"internal/bus/stream/sendring.go", `case f.hint.Kind == kindReset && f.hint.Optional:`, `case true:`}},
 		guards:  []guard{{"internal/bus/stream", "^TestF9bOverflow"}, {"internal/fanout", "^TestF9Overflow"}},
 	},
 	{
 		name:  "forget-incarnation",
 		holds: "a stream belongs to two processes, not to two nodes",
 		patches: []patch{
-			{"internal/bus/stream/pair.go", `case l != nil && p.From == l.them && p.To == l.us:`, `case l != nil:`},
-			{"internal/bus/stream/pair.go", `c.offer.us == 0 || c.offer.them != 0 && c.offer.them != p.From`, `c.offer.us == 0`},
+			{"internal/bus/stream/peerlink.go", `case l != nil && p.From == l.them && p.To == l.us:`, `case l != nil:`},
+			{"internal/bus/stream/peerlink.go", `c.offer.us == 0 || c.offer.them != 0 && c.offer.them != p.From`, `c.offer.us == 0`},
 		},
 		guards: []guard{{"internal/bus/stream", "^TestF9cAFormerProcess"}, {"internal/bus/stream", "^TestF9cAProcessIsKilled$"}},
 	},
 	{
 		name:    "assume-heard",
 		holds:   "what was sent is known to be heard by its echo only",
-		patches: []patch{{"internal/bus/stream/pair.go", `l.theirs = max(l.theirs, p.Clock)`, `l.theirs, l.echoed = max(l.theirs, p.Clock), l.clock`}},
+		patches: []patch{{"internal/bus/stream/peerlink.go", `l.theirs = max(l.theirs, p.Clock)`, `l.theirs, l.echoed = max(l.theirs, p.Clock), l.clock`}},
 		guards:  []guard{{"internal/bus/stream", "^TestF9d"}},
 	},
 	{
 		name:    "apply-ahead",
 		holds:   "a frame waits for the ones before it",
-		patches: []patch{{"internal/bus/stream/pair.go", `if p.First > l.received+1 {`, `if false {`}},
+		patches: []patch{{"internal/bus/stream/peerlink.go", `if p.First > l.received+1 {`, `if false {`}},
 		guards:  []guard{{"internal/bus/stream", "^TestF9e"}},
 	},
 	{
 		name:  "apply-twice",
 		holds: "a frame is applied once",
 		patches: []patch{
-			{"internal/bus/stream/pair.go", `if p.Count == 0 || last <= l.received {`, `if p.Count == 0 {`},
-			{"internal/bus/stream/pair.go", `for ; first < n; first++ {`, `for ; false; first++ {`},
+			{"internal/bus/stream/peerlink.go", `if p.Count == 0 || last <= l.received {`, `if p.Count == 0 {`},
+			{"internal/bus/stream/peerlink.go", `for ; first < n; first++ {`, `for ; false; first++ {`},
 		},
 		guards: []guard{{"internal/bus/stream", "^TestF9Duplicates"}},
 	},

@@ -31,13 +31,13 @@ var decoderRules = []rule{
 	{
 		name:    "count-the-outermost-values",
 		holds:   "values count at any depth of a frame",
-		patches: []patch{{"internal/wire/values.go", `if inner, _ := protowire.ConsumeBytes(b); !countFields(inner, f.Message(), left) {`, `if false {`}},
+		patches: []patch{{"internal/wire/valuelimit.go", `if inner, _ := protowire.ConsumeBytes(b); !countFields(inner, f.Message(), left) {`, `if false {`}},
 		guards:  []guard{{"internal/wire", "^TestFrameOfManyValuesIsNotDecoded$"}},
 	},
 	{
 		name:    "count-commas-of-texts",
 		holds:   "commas and brackets of a text are no values",
-		patches: []patch{{"internal/wire/values.go", `i += n - 1`, `_ = n`}},
+		patches: []patch{{"internal/wire/valuelimit.go", `i += n - 1`, `_ = n`}},
 		guards:  []guard{{"internal/wire", "^TestFrameOfManyBytesIsDecoded$"}},
 	},
 	{

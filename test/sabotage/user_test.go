@@ -48,7 +48,7 @@ var userRules = []rule{
 	{
 		name:    "jwt-takes-over",
 		holds:   "an account belongs to the source that made it",
-		patches: []patch{{"internal/user/sources.go", `return source == byOperator ||`, `return true || source == byOperator ||`}},
+		patches: []patch{{"internal/user/accountsources.go", `return source == byOperator ||`, `return true || source == byOperator ||`}},
 		guards:  []guard{{"internal/user", "^TestAJWTTakesNoRegisteredAccountOver$"}},
 	},
 	{
@@ -102,13 +102,13 @@ var userRules = []rule{
 	{
 		name:    "loose-ids",
 		holds:   "where ids are strict, nobody registers one that reads as one that exists",
-		patches: []patch{{"internal/user/names.go", `(strict || form != guessed)`, `form != guessed`}},
+		patches: []patch{{"internal/user/lookalikes.go", `(strict || form != guessed)`, `form != guessed`}},
 		guards:  []guard{{"internal/user", "^TestStrictIDsAreAChoiceOfTheTenant$"}},
 	},
 	{
 		name:    "reserved-by-letter",
 		holds:   "a reserved name is not registered in a form that people read as it",
-		patches: []patch{{"internal/user/names.go", `if len(word) < minGuessed {`, `if true {`}},
+		patches: []patch{{"internal/user/lookalikes.go", `if len(word) < minGuessed {`, `if true {`}},
 		guards:  []guard{{"internal/user", "^TestRegisterRefusesNamesThatLookAlike$"}},
 	},
 	{
@@ -126,7 +126,7 @@ var userRules = []rule{
 	{
 		name:    "one-script",
 		holds:   "a display name that reads as a word for the operator is refused in every script",
-		patches: []patch{{"internal/user/names.go", `r >= utf8.RuneSelf && alike != ""`, `false && alike != ""`}},
+		patches: []patch{{"internal/user/lookalikes.go", `r >= utf8.RuneSelf && alike != ""`, `false && alike != ""`}},
 		guards:  []guard{{"internal/user", "^TestRegisterRefusesNamesThatLookAlike$"}},
 	},
 	{

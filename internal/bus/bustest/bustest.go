@@ -31,10 +31,9 @@ var tests = map[string]func(t *testing.T, c *cluster){
 	"ASendHasNoAnswer":                  sendHasNoAnswer,
 }
 
-// Run tests the buses that join makes: each call of it begins a cluster, and each call
-// of its result adds one node. The nodes are called "a" and "b". The tests are parallel,
-// so no two clusters may meet. What is under way while a connection ends may be lost: the
-// tests send it again.
+// Run tests an implementation of a bus. join begins a new cluster; the function that it returns
+// adds a node, "a" or "b". Clusters run in parallel, so join must keep their nodes apart. A bus may
+// lose messages in transit when a connection breaks; the tests send them again.
 func Run(t *testing.T, join func(t *testing.T) func(im.Node) bus.Bus) {
 	for name, f := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func (s *Streams) drop(p *peer) {
 	}
 }
 
-// flushSoon has Run send what there is for a peer.
+// flushSoon has Run send the frames for a peer.
 func (s *Streams) flushSoon(p *peer) {
 	if !p.dirty.Swap(true) {
 		wake.Set(s.wake)
@@ -146,7 +146,7 @@ func (s *Streams) receive(from im.Node, payload []byte, _ func([]byte)) {
 	}
 }
 
-// handle runs the handlers for what comes from a peer.
+// handle runs the handlers for the frames of a peer.
 func (s *Streams) handle(ctx context.Context, p *peer) {
 	for {
 		p.mu.Lock()
@@ -200,7 +200,7 @@ func (s *Streams) apply(from im.Node, i item) {
 	s.AppliedFrames.Add(uint64(len(i.frames)))
 }
 
-// look wakes those whose number has been reached, or never will be.
+// look wakes the waiters whose number has been reached, or never will be.
 func (p *peer) look() {
 	p.waiters = slices.DeleteFunc(p.waiters, func(w waiter) bool {
 		reached, over := p.pair.reached(w.mark)
@@ -245,7 +245,7 @@ func (f *flusher) gather() {
 	}
 }
 
-// flush sends what there is for every peer that has something.
+// flush sends the frames for every peer.
 func (f *flusher) flush() {
 	for _, p := range *f.s.peers.Load() {
 		if !p.dirty.Swap(false) {

@@ -1,12 +1,12 @@
-// Package stream makes of a bus, which may lose, double and delay, numbered
-// streams between nodes: what one process sends to another is applied there once
-// and in order, or is replaced by the newest word on the same matter, or the
-// receiver is told that it has to look for itself.
+// Package stream makes of a bus, which may lose, double and delay, numbered streams between nodes:
+// what one process sends to another is applied there once and in order, or is replaced by a newer
+// hint about the same subject, or the receiver gets a reset, after which it has to read the state
+// itself.
 //
-// A stream lives as long as both processes know each other. Each end has a ring
-// of what the other has not applied yet, bounded in bytes and age; what leaves
-// it becomes its hint. Beacons tell the last number sent and applied, and what
-// was heard, so a lost last frame and a cut in one direction are seen by both.
+// A stream lives as long as both processes know each other. Each end has a ring of the frames that
+// the other has not applied yet, bounded in bytes and age; a frame that leaves it becomes its hint.
+// Beacons have the last numbers sent and applied, and the last beacon heard, so both ends notice a
+// lost last frame and a cut in one direction.
 package stream
 
 import (
@@ -55,19 +55,19 @@ type Mark struct {
 	Num    uint64 // 1, 2, 3, …
 }
 
-// Hint is what is told instead of a frame that was not applied in time: a frame
-// of its own. Of several about the same matter the one sent last stands for all.
+// Hint is a frame that replaces one that was not applied in time. Of several with the same key the
+// last one stands for all.
 type Hint struct {
 	Kind    byte   // of the frame that tells it, 1 to 255. 0: nothing can tell it, the receiver is reset
 	Key     string // what it is about, among those of its kind
 	Payload []byte // never modified
 
-	// Optional, with Kind 0: nobody misses the frame. Whoever waits for what it
-	// says asks again, or need not know.
+	// Optional, with Kind 0: the frame may be dropped without a reset. A receiver that needs it
+	// asks again.
 	Optional bool
 }
 
-// Peer is how the streams with a peer are.
+// Peer is the state of the streams with a peer.
 type Peer struct {
 	Node        im.Node
 	Incarnation uint64        // of its process; 0: it is down

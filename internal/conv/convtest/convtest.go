@@ -1,6 +1,5 @@
-// Package convtest is what the tests of conv and of route have in common: a node
-// with the conversations of a store, a gate that holds the commits of this store,
-// sends, and connections whose frames a test reads.
+// Package convtest has test helpers for conv and route: a node with the conversations of a store, a
+// gate that holds the commits of this store, sends, and connections whose frames a test reads.
 package convtest
 
 import (
@@ -32,8 +31,7 @@ func OpenStore(t testing.TB, fs vfs.FS) *pebblestore.Store {
 	return st
 }
 
-// Node is a node as far as conv knows it: a store, its conversations, and the
-// table of the users who are online.
+// Node is the part of a node that conv needs: a store, its conversations, and the online table.
 type Node struct {
 	T     testing.TB
 	Gate  *Gate
@@ -81,7 +79,7 @@ func (n *Node) Send(s *conv.Send) conv.Result {
 	return n.Await(n.Submit(s)[0])
 }
 
-// MustSend sends what is accepted, and returns its seq.
+// MustSend sends a message that must be accepted, and returns its seq.
 func (n *Node) MustSend(s *conv.Send) im.Seq {
 	n.T.Helper()
 	r := n.Send(s)
@@ -147,8 +145,8 @@ func WantCode(t testing.TB, r conv.Result, code im.Code) {
 	}
 }
 
-// History reads all that page shows of a conversation, as "seq:body". page reads
-// one page for one user.
+// History reads the whole history of a conversation by page, as "seq:body". page reads one page for
+// one user.
 func History(t testing.TB, page func(*convpb.GetHistory) (*convpb.History, error)) []string {
 	t.Helper()
 	var all []string

@@ -1,4 +1,4 @@
-// Package eventually waits in tests for what another goroutine or process brings about.
+// Package eventually waits in tests for conditions that another goroutine or process fulfils.
 //
 // A test that waits this way never judges how long something took: Limit is so long that
 // only a fault meets it, also on a machine that stands still for seconds. It works in a
@@ -21,8 +21,8 @@ const (
 	longestPause = 16 * time.Millisecond
 )
 
-// True waits until ok returns true, and ends the test after Limit. what names the condition,
-// as in "bob is online". ok runs on the goroutine of the test.
+// True waits until ok returns true, and ends the test after Limit. what names the condition, as in
+// "bob is online". ok runs on the goroutine of the test.
 func True(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	if !Holds(ok) {

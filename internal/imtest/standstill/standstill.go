@@ -1,6 +1,5 @@
-// Package standstill notices that the machine stood still: that it was stopped, or that others
-// had all of it. Processes that talk meanwhile may give each other up, which says nothing of
-// them.
+// Package standstill notices that the machine stood still: it was stopped, or other programs took
+// all of its time. Processes may lose each other meanwhile without a fault of theirs.
 package standstill
 
 import (
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// Least is how long a machine does nothing that stands still.
+// Least is the shortest pause that counts as a standstill.
 const Least = 300 * time.Millisecond
 
 // Machine counts how often the machine stood still while it was watched. The zero value is ready.

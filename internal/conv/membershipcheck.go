@@ -1,0 +1,131 @@
+package conv
+
+import (
+	"context"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// examiner asks the store whether a sender who is not known as a member of a conversation
+// is an outsider. It does so before the conversation is looked for in memory, so a send to one
+// that does not exist takes the same work as one to a conversation that is in memory.
+type examiner struct {
+	outsiders *outsiders
+	fetch     *fetcher
+	queues    *queues
+	node      *node
+}
+
+// mustExamineLocked tells whether s waits for a membership check: its sender is not known as a
+// member, or has earlier sends in the check, which s must not pass (they name the conversation, and
+// s its other user). c is the conversation in memory; nil: it is not there.
+func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
+	if len(ex.queues.underExamination) > 0 {
+		if x := ex.queues.underExamination[s.Conv]; x != nil && x.has(s.Entry.From) {
+			return true
+		}
+	}
+	if !s.needsStanding() {
+		return false
+	}
+	return c == nil || c.state != loading && !c.known(im.User(s.Entry.From))
+}
+
+// has tells whether sends of a user are among those of x.
+func (x *examination) has(user string) bool {
+	return slices.ContainsFunc(x.sends, func(s *Send) bool { return s.Entry.From == user })
+}
+
+// takeSendsOf takes the sends of a user out of x. It returns them, and the rest.
+func (x *examination) takeSendsOf(u im.User) (theirs, rest []*Send) {
+	for _, s := range x.sends {
+		if im.User(s.Entry.From) != u {
+			rest = append(rest, s)
+			continue
+		}
+		theirs = append(theirs, s)
+		x.bytes -= s.bytes
+	}
+	return theirs, rest
+}
+
+// examineLocked has a loader check the membership of the sender of s. It reports false when a bound
+// is reached. The bound is not that of the queue: outsiders must not fill the queue of the members.
+func (ex *examiner) examineLocked(s *Send) bool {
+	qs := ex.queues
+	x := qs.underExamination[s.Conv]
+	if x != nil && x.bytes+s.bytes > qs.queueBytes || !ex.node.reserve(s.bytes) {
+		return false
+	}
+	if x == nil {
+		x = &examination{}
+		qs.underExamination[s.Conv] = x
+		key := s.Conv
+		ex.node.loaders.add(func() { ex.examine(key, x) })
+	}
+	qs.waiting++
+	x.sends = append(x.sends, s)
+	x.bytes += s.bytes
+	return true
+}
+
+// examine answers the outsiders among the senders. It queues the sends of the others: their
+// membership may not be published yet, or the conversation has to be loaded, or another node owns
+// the feed by now, which the committer notices.
+func (ex *examiner) examine(key im.Key, x *examination) {
+	mem, qs := ex.queues.mem, ex.queues
+	for {
+		mem.mu.Lock()
+		if len(x.sends) == 0 {
+			if qs.underExamination[key] == x {
+				delete(qs.underExamination, key)
+			}
+			mem.mu.Unlock()
+			return
+		}
+		u := im.User(x.sends[0].Entry.From)
+		mem.mu.Unlock()
+		outsider, err := ex.outsiders.isOutsider(context.Background(), key, u)
+		var refusal *im.Error
+		switch {
+		case err != nil:
+			refusal = unread(err)
+		case outsider && ex.outsiders.confirm() == nil:
+			refusal = noConversation()
+		}
+		mem.mu.Lock()
+		var theirs []*Send
+		theirs, x.sends = x.takeSendsOf(u)
+		var refused []*Send
+		if refusal != nil { // sends that require no membership are queued all the same
+			refused, theirs = part(theirs, u)
+		}
+		full := len(theirs) > 0 && !ex.queueLocked(key, theirs, refusal == nil && !outsider)
+		mem.mu.Unlock()
+		if len(refused) > 0 {
+			qs.refuse(refused, refusal)
+		}
+		if full {
+			qs.refuse(theirs, errBusy())
+		} else {
+			qs.wakeCommitter()
+		}
+	}
+}
+
+// queueLocked puts sends into the queue of their conversation; false: there is no room for
+// the conversation in memory. member: the sender is one.
+func (ex *examiner) queueLocked(key im.Key, sends []*Send, member bool) bool {
+	c := ex.fetch.getLocked(key)
+	if c == nil {
+		return false
+	}
+	for _, s := range sends {
+		s.ofMember = member
+		c.queueBytes += s.bytes
+	}
+	c.queue = append(c.queue, sends...)
+	ex.queues.activateLocked(c)
+	return true
+}

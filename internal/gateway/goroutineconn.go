@@ -1,0 +1,353 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+const (
+	handshakeTimeout = 5 * time.Second
+	minReadBuffer    = 1 << 10  // bytes; doubled whenever a read fills it
+	maxReadBuffer    = 16 << 10 // bytes; a TLS record
+	writeChunk       = 16 << 10 // bytes of one write, after which the outbox learns what is left; a TLS record
+)
+
+// stream is a connection with a goroutine of its own: TLS, and every other one
+// where there is no event loop. That goroutine reads, keeps the time by the
+// read deadline, and is the reader of conn. Another one writes; it lives only
+// while there is something to write.
+type stream struct {
+	conn
+	g      *Gateway
+	nc     net.Conn
+	reader reader
+	opened time.Time
+	mark   time.Time // when it was last heard or probed, or its end was decided
+	probes int       // since it was last heard
+	excess int       // bytes read after the end
+	late   int       // reads of these
+
+	evicted atomic.Bool    // it has lost its place to another connection
+	began   bool           // of the writer: it has written; the first write is the welcome, so the reader looks up
+	writers sync.WaitGroup // at most one
+	mu      sync.Mutex     // tier 0; guards the fields below
+	out     []byte         // bytes of put: control frames, and ends without a session
+	fin     bool           // close after out
+	quick   bool           // the peer sends nothing more
+	again   bool           // the outbox has something
+	writing bool           // there is a writer; stays so after the end
+	written bool           // the end is written
+	closed  bool           // no writer may start any more
+}
+
+// serve runs a connection until it is gone. early has the bytes that were read already.
+func (s *stream) serve(early []byte) {
+	defer s.g.closed(s)
+	if !s.g.handshakeTLS(s.nc, s.place.await) {
+		s.drop()
+		return
+	}
+	s.place.await(time.Now())
+	if a, ok := clientConnOf(s.nc); ok {
+		a.stall = s.g.o.WriteStall
+	}
+	s.reader.g = s.g
+	s.reader.flusher = fanout.NewFlusher(s.wake)
+	s.reader.flusher.Meter = &s.g.hub.Meter
+	s.opened = time.Now()
+	s.mark = s.opened
+	func() {
+		defer s.rescue()
+		s.read(early)
+	}()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.drop() // also ends a write under way
+	s.writers.Wait()
+	s.leave()
+	s.reader.wakeUps.Flush()
+}
+
+// rescue keeps a panic within its connection.
+func (s *stream) rescue() {
+	if p := recover(); p != nil {
+		s.g.panicked(p, debug.Stack())
+	}
+}
+
+// read passes on the input, until the connection is over.
+func (s *stream) read(b []byte) {
+	if len(b) > 0 {
+		s.input(b, &s.reader, s)
+		s.reader.wakeUps.Flush()
+	}
+	s.wait(s.deadline())
+	buf := make([]byte, minReadBuffer)
+	for {
+		n, err := s.nc.Read(buf)
+		s.g.pauseWhilePressed()
+		switch {
+		case n == 0:
+		case s.deaf:
+			if s.tooMuch(n) {
+				return
+			}
+		default:
+			s.mark, s.probes = time.Now(), 0
+			s.input(buf[:n], &s.reader, s)
+			s.reader.wakeUps.Flush()
+			if s.deaf {
+				s.wait(s.deadline())
+			}
+		}
+		if n == len(buf) && n < maxReadBuffer {
+			buf = make([]byte, 2*n)
+		}
+		switch {
+		case err == nil:
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return
+		case s.over():
+			s.linger(buf)
+			return
+		default:
+			s.expire()
+		}
+	}
+}
+
+// over reports whether the end is written.
+func (s *stream) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
+// linger waits for the peer to close, so that the kernel does not reset the
+// connection before the peer has read its end.
+func (s *stream) linger(buf []byte) {
+	s.leave()
+	s.reader.wakeUps.Flush()
+	s.mu.Lock()
+	quick := s.quick
+	s.mu.Unlock()
+	if quick {
+		return
+	}
+	_ = s.nc.SetReadDeadline(time.Now().Add(s.g.grace))
+	for {
+		n, err := s.nc.Read(buf)
+		if err != nil || s.tooMuch(n) {
+			return
+		}
+	}
+}
+
+// tooMuch counts a read of n bytes after the end, and reports whether it was one too many.
+func (s *stream) tooMuch(n int) bool {
+	s.excess += n
+	s.late++
+	return s.excess > maxExcess || s.tooLate(s.late)
+}
+
+// wait sets the read deadline. To wake the reader, another goroutine sets a
+// flag and then a deadline of now. So the flags are looked at again
+// after the own deadline.
+func (s *stream) wait(until time.Time) {
+	_ = s.nc.SetReadDeadline(until)
+	if s.over() || (s.g.ending.Load() || s.evicted.Load()) && !s.deaf {
+		s.poke()
+	}
+}
+
+// poke makes the reader look at the flags.
+func (s *stream) poke() { _ = s.nc.SetReadDeadline(time.Now()) }
+
+// deadline is when the connection has to be looked at next; zero: never.
+func (s *stream) deadline() time.Time {
+	if s.sess != nil && !s.deaf {
+		s.noteWelcome()
+	}
+	switch {
+	case s.deaf: // the writer ends it, and wakes the reader
+		return s.mark.Add(s.g.grace)
+	case !s.greeted():
+		return s.opened.Add(s.g.o.HelloTimeout)
+	case s.g.o.Heartbeat < 0:
+		return time.Time{}
+	}
+	return s.mark.Add(s.g.o.Heartbeat)
+}
+
+// expire handles the times that have come: end of the gateway, hello timeout, heartbeat. Spec:
+// P-3.1, P-7, P-9.3.
+func (s *stream) expire() {
+	was, due := s.deaf, s.deadline()
+	late := !due.IsZero() && !time.Now().Before(due)
+	switch {
+	case s.deaf && late: // and does not come to it
+		s.drop()
+	case s.deaf:
+	case s.g.ending.Load():
+		s.end(s.g.draining(), &s.reader, s)
+	case s.evicted.Load() && !s.greeted():
+		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader, s)
+	case !late:
+	case !s.greeted():
+		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader, s)
+	case s.probes >= s.g.o.Misses:
+		s.end(&im.Error{Code: im.CodeDeadLink}, &s.reader, s)
+	default:
+		s.probes++
+		s.mark = time.Now() // a whole interval to answer, however late this look was
+		s.sess.Probe(&s.reader.wakeUps)
+	}
+	if s.deaf != was {
+		s.mark = time.Now()
+	}
+	s.reader.wakeUps.Flush()
+	s.wait(s.deadline())
+}
+
+// put queues b for the writer.
+func (s *stream) put(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = append(s.out, b...)
+	s.startLocked()
+}
+
+func (s *stream) finish(quick bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fin, s.quick = true, quick
+	s.startLocked()
+}
+
+func (s *stream) busy(limit int) bool {
+	s.mu.Lock()
+	n := len(s.out)
+	s.mu.Unlock()
+	if s.sess != nil {
+		n += s.sess.Out.Pending()
+	}
+	return n > limit
+}
+
+// wake is called by the flusher: the outbox has something.
+func (s *stream) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again = true
+	s.startLocked()
+}
+
+// startLocked starts a writer if there is none.
+func (s *stream) startLocked() {
+	if !s.writing && !s.closed {
+		s.writing = true
+		s.writers.Go(s.write)
+	}
+}
+
+// write writes out and the outbox, until both are empty or the end is written.
+func (s *stream) write() {
+	var list []*fanout.Outbox
+	for {
+		s.mu.Lock()
+		out, fin, again := s.out, s.fin, s.again
+		s.out, s.again = nil, false
+		if len(out) == 0 && !fin && !again {
+			s.writing = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		ok := s.send(out, nil)
+		if again && !fin {
+			list = s.reader.flusher.Take(list)
+			for _, o := range list { // one, or none
+				p, end := o.Take()
+				ok = ok && s.send(p.Bytes, o)
+				o.Wrote(p, 0)
+				if end != nil {
+					fin = true
+					ok = ok && s.send(s.closing(nil, end, s.g), nil)
+				}
+			}
+		}
+		switch {
+		case !ok:
+			s.drop()
+			return
+		case fin:
+			s.shut()
+			return
+		case !s.began:
+			s.began = true
+			s.poke()
+		}
+	}
+}
+
+// send writes b, and reports to o how much of it is left. Spec: P-6.4.
+func (s *stream) send(b []byte, o *fanout.Outbox) bool {
+	for len(b) > 0 {
+		n, err := s.nc.Write(b[:min(len(b), writeChunk)])
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				s.g.ended(&im.Error{Code: im.CodeSlowConsumer}) // the peer cannot be told
+			}
+			return false
+		}
+		if b = b[n:]; o != nil && len(b) > 0 {
+			o.Backlog(len(b))
+		}
+	}
+	return true
+}
+
+// shut shuts the socket for writing, and leaves the rest to the reader.
+func (s *stream) shut() {
+	if t, ok := s.nc.(*tls.Conn); ok {
+		_ = t.CloseWrite()
+	}
+	if t, ok := bottom(s.nc).(*net.TCPConn); ok {
+		_ = t.CloseWrite()
+	}
+	s.mu.Lock()
+	s.written = true
+	s.mu.Unlock()
+	s.poke()
+}
+
+// evict ends a connection that has lost its place to another one. Any goroutine
+// may call it.
+func (s *stream) evict() {
+	s.evicted.Store(true)
+	s.poke()
+}
+
+// drop closes the socket without a word; a TLS alert could block.
+func (s *stream) drop() { _ = bottom(s.nc).Close() }
+
+// bottom is the socket of a connection.
+func bottom(nc net.Conn) net.Conn {
+	if a, ok := clientConnOf(nc); ok {
+		return a.TCPConn
+	}
+	if t, ok := nc.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return nc
+}

@@ -1,0 +1,33 @@
+package im
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// blank are characters that Unicode calls letters or symbols, but that are invisible.
+const blank = "\u115f\u1160\u2800\u3164\uffa0"
+
+// CheckShown refuses a display name or a title that is longer than limit in bytes, or that is not
+// readable: with a control character, a line break or a control of direction, or of invisible
+// characters alone. "" is no name, and allowed. Codes: invalid.
+func CheckShown(field, text string, limit int) error {
+	if len(text) > limit || !utf8.ValidString(text) {
+		return Errorf(CodeInvalid, "%s has at most %d bytes of UTF-8", field, limit)
+	}
+	visible := text == ""
+	for _, r := range text {
+		switch {
+		case unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control):
+			return Errorf(CodeInvalid, "%s has no control characters, as %U is one", field, r)
+		case unicode.IsGraphic(r) && !unicode.In(r, unicode.Zs, unicode.Mn, unicode.Me) &&
+			!strings.ContainsRune(blank, r):
+			visible = true
+		}
+	}
+	if !visible {
+		return Errorf(CodeInvalid, "nobody can see this %s: it has blanks and signs only that show nothing", field)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package presence
+
+import (
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wake"
+)
+
+// recheckAtOnce is how many targets one job asks the store about.
+const recheckAtOnce = 64
+
+// PolicyChanged has every node ask the store anew who may see a user. The change is
+// durable.
+func (p *Presence) PolicyChanged(a im.Account) {
+	p.tellChange(a, "", false)
+}
+
+// BlockChanged has every node read anew whether a user blocks a watcher. The change is durable.
+// Spec: P-5.4.
+func (p *Presence) BlockChanged(a im.Account, watcher im.User) { p.tellChange(a, watcher, false) }
+
+// Wrote has every node read anew whether a watcher may see a user who has written to the watcher.
+// The message is durable. Spec: P-13.6.
+func (p *Presence) Wrote(a im.Account, watcher im.User) { p.tellChange(a, watcher, true) }
+
+func (p *Presence) tellChange(a im.Account, watcher im.User, peer bool) {
+	p.policyChanged(a, watcher, peer)
+	if p.o.Nodes != nil {
+		p.o.Nodes.TellPresencePolicy(a, watcher, peer)
+	}
+}
+
+// pairChange is a change between a user and a watcher: a message of the user, or a block that may
+// have begun or ended.
+type pairChange struct {
+	account im.Account
+	watcher im.User
+	peer    bool // has written
+}
+
+// policyChanged notes a change of who may see a user on this node: one watcher, or, without
+// one, all.
+func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.targets[p.o.Table.Hash(a)] == nil:
+		return
+	case watcher == "" || len(p.pairs) >= maxAsked:
+		p.stale = append(p.stale, a)
+	default:
+		p.pairs = append(p.pairs, pairChange{a, watcher, peer})
+	}
+	wake.Set(p.wake)
+}
+
+// takePairs starts reads whether watchers may see a user, after a change between the two. Results
+// of earlier reads do not count.
+func (p *Presence) takePairs(now time.Time) {
+	p.mu.Lock()
+	changed := p.pairs
+	p.pairs = nil
+	var targets []*target
+	for _, x := range changed {
+		targets = append(targets, p.targets[p.o.Table.Hash(x.account)])
+	}
+	p.mu.Unlock()
+	for i, t := range targets {
+		switch u := changed[i].watcher; {
+		case t == nil:
+		case changed[i].peer:
+			p.mayBeSeen(t, u)
+		default:
+			p.mayBlock(t, blockedOf([]im.User{u}, false), now)
+		}
+	}
+}
+
+// policiesMayHaveChanged makes all policies stale, because messages of another node may have been
+// lost. The number of stale ones is bounded by the number of targets.
+func (p *Presence) policiesMayHaveChanged() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stale = p.stale[:0]
+	for _, t := range p.targets {
+		p.stale = append(p.stale, t.account)
+	}
+	wake.Set(p.wake)
+}
+
+// recheckJob is the next job that reads policies again; false: there is none.
+func (p *Presence) recheckJob() (j job, ok bool) {
+	p.mu.Lock()
+	n := min(len(p.stale), recheckAtOnce)
+	for _, a := range p.stale[:n] {
+		if t := p.targets[p.o.Table.Hash(a)]; t != nil {
+			j.reads = append(j.reads, reading{t: t})
+		}
+	}
+	p.stale = p.stale[n:]
+	p.mu.Unlock()
+	for i := range j.reads {
+		r := &j.reads[i]
+		r.t.rechecks++
+		r.version = r.t.rechecks
+	}
+	return j, n > 0
+}
+
+// takeRecheck takes over policies and blocked users that were read again.
+func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
+	for i := range j.reads {
+		r := &j.reads[i]
+		t := r.t
+		if more := r.blocked.without(t.blocked); t.known && more != nil {
+			p.mayBlock(t, more, now)
+		}
+		if r.version == t.rechecks && (!t.known || t.policy != r.policy) {
+			p.setPolicy(s, t, r.policy)
+		}
+	}
+}
+
+// setPolicy shows t to its watchers as the new policy allows. A watcher to whom t must have written
+// sees nothing until that is read; so does one whom t may block, and who saw nothing before.
+func (p *Presence) setPolicy(s *step, t *target, policy user.PresencePolicy) {
+	t.version++ // jobs under way have read an old state of t
+	t.policy = policy
+	for _, x := range t.watchers {
+		own, open := x.w.out.Account == t.account, policy == user.ToEverybody && t.known
+		switch {
+		case x.view == untold, open && x.view == hidden && t.blocked.has(x.w.out.Account.User) && !own:
+			p.askFor(question{x.w, x})
+		case (own || open) && x.view == hidden:
+			x.view = visible
+			s.tell(x.w, t.as(visible))
+		case own, open: // it stays as it is
+		default:
+			if x.view != hidden {
+				x.view = hidden
+				s.tell(x.w, t.as(hidden))
+			}
+			if policy == user.ToPeers || !t.known {
+				p.askFor(question{x.w, x})
+			}
+		}
+	}
+}

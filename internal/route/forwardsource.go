@@ -1,0 +1,45 @@
+package route
+
+import (
+	"context"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// FetchSource fetches the message that s forwards, for its sender, from the owner of that message,
+// because the owner that decides s must not read. It does nothing for other sends. A settled
+// refusal goes along with s, whose owner knows whether s is stored already. Errors are not settled:
+// s must not be submitted then. Spec: P-5.10.
+func (r *Router) FetchSource(ctx context.Context, s *conv.Send) error {
+	if !s.Forwards() {
+		return nil
+	}
+	ref, from := s.Entry.Rel.ForwardOf, im.User(s.Entry.From)
+	id, err := im.ParseConvID(ref.Conv)
+	if err != nil {
+		s.Refusal = conv.NoSource()
+		return nil
+	}
+	by := conv.Query{Conv: im.Key{Tenant: s.Conv.Tenant, Conv: id}, User: from}
+	source, err := Ask(ctx, r, by, (*conv.Owner).Source, &convpb.GetSource{Seq: ref.Seq})
+	if im.CodeOf(err) == im.CodeNoTarget {
+		s.Refusal = conv.NoSource()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if f := source.Forwarded; f.From != "" && r.isNamed != nil {
+		named, err := r.isNamed(ctx, im.Account{Tenant: s.Conv.Tenant, User: im.User(f.From)})
+		if err != nil {
+			return conv.Shown(err)
+		}
+		if !named {
+			f.From = ""
+		}
+	}
+	s.Source = source
+	return nil
+}

@@ -1,0 +1,156 @@
+package user
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Identity is the bearer of an access token.
+type Identity struct {
+	Account im.Account
+	Device  string // empty: the token is bound to none
+	Kind    string // of the device
+	Login   uint64 // number of the device's login; 0 without a device
+	Epoch   uint64 // of the user's tokens without a device; 0 with one
+}
+
+// Packed returns the identity with its strings in one piece of memory, to be kept for long.
+func (id Identity) Packed() Identity {
+	all := string(id.Account.User) + id.Device + id.Kind
+	u, d := len(id.Account.User), len(id.Account.User)+len(id.Device)
+	id.Account.User, id.Device, id.Kind = im.User(all[:u]), all[u:d], all[d:]
+	return id
+}
+
+// Authenticate returns the identity of an access token. A token without a device costs two reads of
+// the store, another one three. Codes: unauthenticated, user_disabled. Spec: P-12.2.
+func (us *Users) Authenticate(ctx context.Context, token string) (Identity, error) {
+	id, err := us.AuthenticateSession(ctx, token)
+	if e, ok := errors.AsType[*im.Error](err); ok && (e.Code == im.CodeReplaced || e.Code == im.CodeRevoked) {
+		err = &im.Error{Code: im.CodeUnauthenticated}
+	}
+	return id, err
+}
+
+// AuthenticateSession is Authenticate for a hello: its error says whether the token's device was
+// replaced or revoked. Codes: unauthenticated, replaced, revoked, user_disabled. Spec: P-3.5.
+func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identity, error) {
+	bad := &im.Error{Code: im.CodeUnauthenticated}
+	a, _, _, ok, err := us.cutToken(ctx, token, tokenPrefix)
+	if err != nil {
+		return Identity{}, err
+	}
+	if !ok {
+		return Identity{}, bad
+	}
+	rec, err := us.lookUp(ctx, a.Tenant, token)
+	if err != nil {
+		return Identity{}, err
+	}
+	if rec == nil || rec.User != string(a.User) {
+		return Identity{}, bad
+	}
+	u, err := us.read(ctx, a)
+	if err != nil {
+		return Identity{}, err
+	}
+	if u == nil {
+		return Identity{}, bad
+	}
+	if u.Disabled {
+		return Identity{}, &im.Error{Code: im.CodeUserDisabled}
+	}
+	a.User = im.User(rec.User) // without a reference to the frame
+	id := Identity{Account: a}
+	if rec.Device == "" {
+		if rec.Epoch != u.Epoch {
+			return Identity{}, bad
+		}
+		id.Epoch = rec.Epoch
+	} else {
+		d, err := us.device(ctx, a, rec.Device)
+		if err != nil {
+			return Identity{}, err
+		}
+		if err := standing(d, rec.Login); err != nil {
+			return Identity{}, err
+		}
+		id.Device, id.Kind, id.Login = rec.Device, d.Kind, rec.Login
+	}
+	if rec.ExpiresMs != 0 && rec.ExpiresMs <= us.nowMs() {
+		return Identity{}, bad
+	}
+	return id, nil
+}
+
+// standing tells whether the tokens of a device's login are valid. Codes: unauthenticated,
+// replaced, revoked.
+func standing(d *storepb.Device, login uint64) error {
+	switch {
+	case d == nil || d.Login != login:
+		return &im.Error{Code: im.CodeUnauthenticated}
+	case d.Replaced:
+		return &im.Error{Code: im.CodeReplaced}
+	case d.Revoked:
+		return &im.Error{Code: im.CodeRevoked}
+	}
+	return nil
+}
+
+// Standing tells whether sessions that began with a token may go on; the end of the token's time
+// does not end them. It costs one read of the store: a change that voids all of a user's tokens, or
+// disables the user, voids each device and raises the epoch. Codes: replaced, revoked,
+// user_disabled. Spec: P-3.5.
+func (us *Users) Standing(ctx context.Context, id Identity) error {
+	err := us.stands(ctx, id)
+	if im.CodeOf(err) != im.CodeRevoked {
+		return err
+	}
+	u, read := us.read(ctx, id.Account)
+	switch {
+	case read != nil:
+		return read
+	case u != nil && u.Disabled:
+		return &im.Error{Code: im.CodeUserDisabled}
+	}
+	return err
+}
+
+// stands is Standing without the user's record. Codes: replaced, revoked.
+func (us *Users) stands(ctx context.Context, id Identity) error {
+	if id.Device == "" {
+		u, err := us.read(ctx, id.Account)
+		if err == nil && (u == nil || u.Epoch != id.Epoch) {
+			err = &im.Error{Code: im.CodeRevoked}
+		}
+		return err
+	}
+	d, err := us.device(ctx, id.Account, id.Device)
+	if err != nil {
+		return err
+	}
+	if d == nil || d.Login != id.Login { // removed or logged in again by a newer login
+		return &im.Error{Code: im.CodeReplaced}
+	}
+	return standing(d, id.Login)
+}
+
+// VoidBelow returns the number below which the logins of a device are void: all logins of a device
+// that was revoked, replaced or removed, otherwise those before the last. A late call that ends a
+// device's sessions spares those of a newer login by it. Spec: P-11.4.
+func (us *Users) VoidBelow(ctx context.Context, a im.Account, device string) (uint64, error) {
+	d, err := us.device(ctx, a, device)
+	switch {
+	case err != nil:
+		return 0, err
+	case d == nil:
+		return math.MaxUint64, nil
+	case d.Revoked:
+		return d.Login + 1, nil
+	}
+	return d.Login, nil
+}
