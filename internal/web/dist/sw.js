@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "cbeb5a4511074dbb"
-const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-BfedlQBH.css","/assets/index-v7OtV2td.js","/assets/parts-BmOkd1wJ.css","/assets/parts-CqOkbul_.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "7d71fd6205f3a004"
+const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-BfedlQBH.css","/assets/index-Ds8ZTMLb.js","/assets/parts-BZ1ecOle.js","/assets/parts-BmOkd1wJ.css","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
@@ -39,7 +39,7 @@ async function kept(request) {
   return await cache.match(request, { ignoreVary: true }) ?? await caches.match(request, { ignoreVary: true }) ?? fetch(request)
 }
 
-// What Web Push brings would be shown here, as src/notify.ts does for a tab that is open: with the
+// What Web Push brings would be shown here, as src/notifications.ts does for a tab that is open: with the
 // address of the conversation in `data`, and always something, or browsers take the right to it away.
 
 // A notification brings the person to the conversation: in a tab of the account that is open, if there is one.
