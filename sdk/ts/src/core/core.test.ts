@@ -12,18 +12,18 @@ const sources = readdirSync(folder).filter((file) => file.endsWith('.ts') && !fi
 
 /** The files that change a part of the state: `v` is a conversation. Others call their functions. */
 const owners: Readonly<Record<string, string>> = {
-  cursors: 'cursor move',
-  incoming: 'load position tabs',
-  lossy: 'lossy',
-  mentions: 'cursor load mention move',
-  outbox: 'lane outbox send tabs',
-  pulse: 'link pulse reach',
+  cursors: 'cursor cursormoves',
+  incoming: 'handover loadrows position',
+  lossy: 'signals',
+  mentions: 'cursor cursormoves loadrows mention',
+  outbox: 'handover outbox send sendlane',
+  pulse: 'heartbeat reconnect request',
   quotes: 'quote',
-  reach: 'pulse reach',
+  reach: 'heartbeat reconnect',
   shown: 'conversation snapshot',
-  store: 'load rows tabs',
+  store: 'handover loadrows rows',
   unread: 'unread',
-  v: 'conversation entries load note older repair sync window',
+  v: 'conversation entries loadrows note olderpages repair sync window',
   views: 'conversation quote snapshot',
 }
 
