@@ -1,4 +1,4 @@
-// What `petrel bench` puts into the page, as it writes it to JSON: bench/report.go, bench/timeseries.go,
+// The data that `petrel bench` puts into the page, as in its JSON: bench/report.go, bench/timeseries.go,
 // bench/compare.
 
 export interface Percentiles { p50: number; p90: number; p99: number; p999: number; max: number; mean: number }
