@@ -17,6 +17,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/share"
 )
 
 // The cost that a call without a credential may have before its worth is known.
@@ -38,7 +39,7 @@ const (
 )
 
 // admission bounds the memory of request bodies before and while they are decoded, and of answers until they
-// are written. The zero value is ready.
+// are written.
 type admission struct {
 	rates, inside rate.Addresses // of calls without a credential: at the address of clients, and at that of operators
 	refusals      rate.Addresses // of calls at the address of clients
@@ -47,8 +48,9 @@ type admission struct {
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
 	hosts   map[netip.Prefix]int // of these
 
-	bodies, answers underWay   // of the other calls
-	streams         [2]streams // by listener
+	bodies, answers underWay    // of the other calls
+	streams         [2]streams  // by listener
+	turns           share.Turns // of streams of clients that are admitted
 }
 
 // reader is a body that is being read. stop ends the read.
@@ -96,6 +98,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 // host, the read that began first is ended: it is slow, and the others must not wait for it. Codes:
 // too_large, invalid, overloaded.
 func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit, most int) ([]byte, error) {
+	callOf(r.Context()).stream.endTurn()
 	control := http.NewResponseController(w)
 	x := &reader{host: host, stop: func() {
 		// An error means that the connection has no deadlines: then the server's own limit holds.
@@ -282,6 +285,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.call.caller == nil {
 		return 0, errNobodys
 	}
+	b.call.stream.endTurn()
 	n, err := b.ReadCloser.Read(p)
 	owner, part := b.call.caller.owner()
 	if n > 0 && !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, b.s.o.UnderWayBytes/part) {
