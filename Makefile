@@ -88,7 +88,7 @@ RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pebblestore
 LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
 WAITING  := test/ts test/passenger test/console
-UNRACED  := test/bench test/chaos cmd/petrel bench test/proxy test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream internal/ingress test/api test/verdict test/requests
+UNRACED  := test/bench test/chaos cmd/petrel bench test/proxy test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream internal/proxycheck test/api test/verdict test/requests
 APART    := test/walk test/sabotage test/way internal/lint
 # What tools of others make of the API's description takes a JVM and compilers: `make openapi`.
 OPENAPI_TESTS := ^Test(GeneratedClientsCallTheServer|SchemathesisFindsNothing)$$

@@ -24,7 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/ingress"
+	"github.com/petrel-im/petrel/internal/proxycheck"
 	"github.com/petrel-im/petrel/internal/regular"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
@@ -99,7 +99,7 @@ func (c *cli) pronounce(vs []verdict, failed string) error {
 
 // doctorThrough checks the path of clients to the server at a URL.
 func (c *cli) doctorThrough(ctx context.Context, address string) error {
-	findings, err := ingress.Examine(ctx, ingress.Options{URL: address})
+	findings, err := proxycheck.Examine(ctx, proxycheck.Options{URL: address})
 	if err != nil {
 		return usage(err.Error(), "name the address that clients have: --through https://chat.example.org")
 	}

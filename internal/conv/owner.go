@@ -17,7 +17,7 @@ import (
 // its memory, and its unanswered sends go to the next one.
 //
 // Five of its parts answer callers directly: intake takes sends and signals (intake.go); reader
-// answers questions about entries and members (history.go, quotes.go, state.go); cursors and
+// answers questions about entries and members (history.go, quotes.go, convqueries.go); cursors and
 // reactions take and list the moves of cursors, and reactions and pins (cursor.go, cursorreads.go,
 // reactions.go); tenure says whether the feed is still owned (tenure.go). The other parts serve
 // these. Syncs and operators ask the Owner itself (sync.go, inspect.go).

@@ -18,7 +18,7 @@ import (
 // the Go SDK, which the server shares with its users; the SDK imports nothing of
 // the server.
 var imports = map[string][]string{
-	"cmd/petrel":       {"bench", "bench/compare", "bench/page", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/console", "internal/im", "internal/ingress", "internal/logbuffer", "internal/regular", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
+	"cmd/petrel":       {"bench", "bench/compare", "bench/page", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/console", "internal/im", "internal/proxycheck", "internal/logbuffer", "internal/regular", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
 	"bench/page":       {"bench", "bench/compare"},
 	"bench/compare":    {"bench"},
 	"bench/clients":    {"sdk/go"},
@@ -76,7 +76,7 @@ var imports = map[string][]string{
 	"internal/measure":        {},
 	"internal/metrics":        {"internal/measure"},
 	"internal/process":        {},
-	"internal/ingress":        {"internal/im"},
+	"internal/proxycheck":     {"internal/im"},
 	"internal/regular":        {},
 	"internal/repeats":        {},
 	"internal/wake":           {},

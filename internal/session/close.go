@@ -60,7 +60,7 @@ func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A]
 }
 
 // checkAnswers gets the errors of the nodes that did not answer. If there are other nodes, it only
-// logs them: such a node ends the sessions by itself, see revocations.go. But its sessions are not
+// logs them: such a node ends the sessions by itself, see revocationbarrier.go. But its sessions are not
 // counted.
 func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 	switch {

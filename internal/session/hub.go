@@ -7,8 +7,8 @@
 // other frames: hello.go, request.go (history and sync), focus.go, cursor.go, call.go, and
 // signal.go and presencewatch.go, of which nothing is stored. The queues of the workers:
 // workerqueues.go. State of all sessions of a node: hub.go. Sessions end with their tokens:
-// close.go (at once, by a request to all nodes), tokenrecheck.go (by asking the store),
-// revocations.go (how a node learns about revocations that other nodes made), drain.go
+// close.go (at once, by a request to all nodes), sessionrechecks.go (by asking the store),
+// revocationbarrier.go (how a node learns about revocations that other nodes made), drain.go
 // (clients are sent to other nodes).
 //
 // The package owns the sessions from the hello to the end of the connection. It may

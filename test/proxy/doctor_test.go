@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/imtest/eventually"
-	"github.com/petrel-im/petrel/internal/ingress"
+	"github.com/petrel-im/petrel/internal/proxycheck"
 )
 
 // findings are what `petrel doctor --through` finds, by check.
-func (w *world) findings() map[string]ingress.Finding {
+func (w *world) findings() map[string]proxycheck.Finding {
 	w.t.Helper()
-	found, err := ingress.Examine(w.t.Context(), ingress.Options{URL: "https://" + name, Dial: w.dial("127.0.0.2"), Roots: w.trust})
+	found, err := proxycheck.Examine(w.t.Context(), proxycheck.Options{URL: "https://" + name, Dial: w.dial("127.0.0.2"), Roots: w.trust})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	all := map[string]ingress.Finding{}
+	all := map[string]proxycheck.Finding{}
 	for _, f := range found {
 		all[f.Check] = f
 	}
@@ -27,7 +27,7 @@ func (w *world) passesTheDoctor() {
 	w.t.Helper()
 	all := w.findings()
 	for check, f := range all {
-		if f.State != ingress.OK {
+		if f.State != proxycheck.OK {
 			w.t.Errorf("doctor --through: %s: %+v", check, f)
 		}
 	}
@@ -43,24 +43,24 @@ func TestDoctorFindsWhatAProxyDoesWrong(t *testing.T) {
 	for _, c := range []struct {
 		line, wrong string // of the recipe
 		check       string
-		state       ingress.State
+		state       proxycheck.State
 		text        string
 	}{
-		{"proxy_set_header Host $http_host;", "", "host name", ingress.Fail, `"petrel" is none of the server's names`},
-		{"proxy_set_header Host $http_host;", "proxy_set_header Host localhost;", "host name", ingress.Fail, "as ones for localhost"},
-		{"proxy_set_header X-Forwarded-For $remote_addr;", "", "client address", ingress.Fail, "believes a client that names itself"},
-		{"proxy_set_header X-Forwarded-For $remote_addr;", `proxy_set_header X-Forwarded-For "";`, "client address", ingress.Warn, "here it is 127.0.0.2"},
-		{"proxy_set_header Upgrade $http_upgrade;", "", "WebSocket", ingress.Fail, "proxy_set_header Upgrade"},
-		{"proxy_http_version 1.1;", "", "WebSocket", ingress.Fail, "proxy_http_version 1.1"},
-		{"location = /v1/ws {", "location = /v1/ws { return 404;", "WebSocket", ingress.Fail, "not by Petrel"},
-		{"client_max_body_size 2m;", "", "large requests", ingress.Fail, "client_max_body_size"},
-		{"client_max_body_size 2m;", "client_max_body_size 512k;", "large requests", ingress.Fail, `413 by "nginx`},
-		{"grpc_pass grpc://petrel_grpc;", "proxy_pass http://petrel;", "gRPC", ingress.Warn, "grpc_pass"},
-		{"ssl http2;", "ssl;", "gRPC", ingress.Warn, "HTTP/2"},
-		{"server_name chat.example.org;", "server_name other.example.org;", "TLS", ingress.Fail, "no site of this name"},
+		{"proxy_set_header Host $http_host;", "", "host name", proxycheck.Fail, `"petrel" is none of the server's names`},
+		{"proxy_set_header Host $http_host;", "proxy_set_header Host localhost;", "host name", proxycheck.Fail, "as ones for localhost"},
+		{"proxy_set_header X-Forwarded-For $remote_addr;", "", "client address", proxycheck.Fail, "believes a client that names itself"},
+		{"proxy_set_header X-Forwarded-For $remote_addr;", `proxy_set_header X-Forwarded-For "";`, "client address", proxycheck.Warn, "here it is 127.0.0.2"},
+		{"proxy_set_header Upgrade $http_upgrade;", "", "WebSocket", proxycheck.Fail, "proxy_set_header Upgrade"},
+		{"proxy_http_version 1.1;", "", "WebSocket", proxycheck.Fail, "proxy_http_version 1.1"},
+		{"location = /v1/ws {", "location = /v1/ws { return 404;", "WebSocket", proxycheck.Fail, "not by Petrel"},
+		{"client_max_body_size 2m;", "", "large requests", proxycheck.Fail, "client_max_body_size"},
+		{"client_max_body_size 2m;", "client_max_body_size 512k;", "large requests", proxycheck.Fail, `413 by "nginx`},
+		{"grpc_pass grpc://petrel_grpc;", "proxy_pass http://petrel;", "gRPC", proxycheck.Warn, "grpc_pass"},
+		{"ssl http2;", "ssl;", "gRPC", proxycheck.Warn, "HTTP/2"},
+		{"server_name chat.example.org;", "server_name other.example.org;", "TLS", proxycheck.Fail, "no site of this name"},
 	} {
 		w.rewrite(c.line, "# here\n"+c.wrong)
-		var all map[string]ingress.Finding
+		var all map[string]proxycheck.Finding
 		if !eventually.Holds(func() bool {
 			all = w.findings()
 			f := all[c.check]

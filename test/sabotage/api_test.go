@@ -130,7 +130,7 @@ var apiRules = []rule{
 	{
 		name:    "grpc-without-schema",
 		holds:   "tools of gRPC find the schema by reflection",
-		patches: []patch{{"internal/api/grpc.go", `grpcreflect.NewStaticReflector(names...)`, `grpcreflect.NewStaticReflector(names[:0]...)`}},
+		patches: []patch{{"internal/api/grpctools.go", `grpcreflect.NewStaticReflector(names...)`, `grpcreflect.NewStaticReflector(names[:0]...)`}},
 		guards:  []guard{{"internal/api", "^TestToolsOfGRPCFindSchemaAndHealth$"}},
 	},
 	{

@@ -40,8 +40,8 @@ var appRules = []rule{
 	{
 		name:    "doctor-trusts-every-certificate",
 		holds:   "petrel doctor --through names a certificate that clients refuse",
-		patches: []patch{{"internal/ingress/certificate.go", `_, err := leaf.Verify(of)`, `_, err := leaf.Verify(of); err = nil`}},
-		guards:  []guard{{"internal/ingress", "^TestCertificatesAreJudgedAsClientsDo$"}},
+		patches: []patch{{"internal/proxycheck/certificatecheck.go", `_, err := leaf.Verify(of)`, `_, err := leaf.Verify(of); err = nil`}},
+		guards:  []guard{{"internal/proxycheck", "^TestCertificatesAreJudgedAsClientsDo$"}},
 	},
 	{
 		name:    "announce-early",

@@ -67,7 +67,7 @@ var inboxRules = []rule{
 	{
 		name:    "left-with-a-later-title",
 		holds:   "a former member is not told the titles that the group gets later",
-		patches: []patch{{"internal/conv/state.go", `return uint64(q) < f.Until`, `return false`}},
+		patches: []patch{{"internal/conv/grouptitles.go", `return uint64(q) < f.Until`, `return false`}},
 		guards:  []guard{{"internal/inbox", "^TestFormerMemberIsNotToldALaterTitle$"}},
 	},
 	{

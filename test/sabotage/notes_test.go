@@ -115,7 +115,7 @@ var noteRules = []rule{
 	{
 		name:    "count-a-note-again",
 		holds:   "of two notes of an entry the client keeps the newer one",
-		patches: []patch{{"sdk/go/note.go", `n.Version < old.Version ||`, `n.Version < 0*old.Version ||`}},
+		patches: []patch{{"sdk/go/incomingnotes.go", `n.Version < old.Version ||`, `n.Version < 0*old.Version ||`}},
 		guards:  []guard{{"sdk/go", "^TestANoteIsCountedOnceWhenItIsLoadedAndPushed$"}},
 	},
 }

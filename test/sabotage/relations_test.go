@@ -23,7 +23,7 @@ var relationRules = []rule{
 	{
 		name:    "forward-what-one-may-not-read",
 		holds:   "a forward copies only what its sender may read",
-		patches: []patch{{"internal/conv/quotes.go", `if !in.mayRead(by.User, im.Seq(q.Seq), last) {`, `if last = at.head; q.Seq == 0 || im.Seq(q.Seq) > last {`}},
+		patches: []patch{{"internal/conv/forwardsource.go", `if !in.mayRead(by.User, im.Seq(q.Seq), last) {`, `if last = at.head; q.Seq == 0 || im.Seq(q.Seq) > last {`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$"}},
 	},
 	{
@@ -187,13 +187,13 @@ var relationRules = []rule{
 	{
 		name:    "recall-leaves-the-thread",
 		holds:   "the Go SDK shows a recalled message in its thread",
-		patches: []patch{{"sdk/go/edits.go", `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", placeIn(n.Rel), m.Seq`, `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq`}},
+		patches: []patch{{"sdk/go/incomingedits.go", `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", placeIn(n.Rel), m.Seq`, `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq`}},
 		guards:  []guard{{"sdk/go", "^TestMessagesOfAThreadKeepTheirPlaceAndDoNotCount$"}},
 	},
 	{
 		name:    "quote-outlives-recall",
 		holds:   "the Go SDK shows in no quote what was recalled",
-		patches: []patch{{"sdk/go/edits.go", `v.foldQuote(m)`, `if m.GetRecall() == nil { v.foldQuote(m) }`}},
+		patches: []patch{{"sdk/go/incomingedits.go", `v.foldQuote(m)`, `if m.GetRecall() == nil { v.foldQuote(m) }`}},
 		guards:  []guard{{"sdk/go", "^TestQuotesAreOfWhatIsHeldOrOfThePageOrAskedFor$"}},
 	},
 	{

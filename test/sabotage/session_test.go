@@ -46,7 +46,7 @@ var sessionRules = []rule{
 	{
 		name:    "trust-silence",
 		holds:   "a node knows of the ended tokens only up to when all others have told of theirs",
-		patches: []patch{{"internal/session/revocations.go", `at = min(at, b.answered[n])`, `_ = n`}},
+		patches: []patch{{"internal/session/revocationbarrier.go", `at = min(at, b.answered[n])`, `_ = n`}},
 		guards:  []guard{{"internal/session", "^TestF17GatewayCut"}},
 	},
 	{

@@ -23,7 +23,7 @@ const rules: readonly Rule[] = [
   { file: 'src/chat/timelineRows.ts', old: 'return m.from === me && m.clientMsgId ? ownKey(m.clientMsgId) : String(m.seq)', new: 'return me && String(m.seq)', guard: 'src/chat/timelineRows.test.ts', by: 'keeps its key' },
   { file: 'src/chat/timelineRows.ts', old: '!m.edit && !m.recall && ', new: '', guard: 'src/chat/timelineRows.test.ts', by: 'edits and recalls have no row' },
   { file: 'src/chat/timelineRows.ts', old: ' && b.ms - a.ms <= groupMs', new: '', guard: 'src/chat/timelineRows.test.ts', by: 'until another one writes or ten minutes pass' },
-  { file: 'src/chat/span.ts', old: 'const last = at + mostRows', new: 'const last = all.length', guard: 'src/chat/timelineRows.test.ts', by: 'never grows beyond its bound' },
+  { file: 'src/chat/drawnSpan.ts', old: 'const last = at + mostRows', new: 'const last = all.length', guard: 'src/chat/timelineRows.test.ts', by: 'never grows beyond its bound' },
   { file: 'src/chat/links.ts', old: " && r.has('http', i)", new: '', guard: 'src/chat/markup.test.ts', by: 'no other scheme is one' },
   { file: 'src/chat/links.ts', old: 'if (local.end <= i)', new: 'if (i >= 0)', guard: 'src/chat/parsing.test.ts', by: 'a message of one sign' },
   { file: 'src/chat/markup.ts', old: 'Math.max(next[m.kind], i + m.length + 1)', new: 'i + m.length + 1', guard: 'src/chat/parsing.test.ts', by: 'marks that never close' },

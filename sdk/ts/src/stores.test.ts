@@ -7,7 +7,7 @@ import path from 'node:path'
 import { describe, test } from 'node:test'
 import { IDBFactory } from 'fake-indexeddb'
 import { Database, Fenced } from './indexeddb.js'
-import { fileStore } from './node.js'
+import { fileStore } from './filestores.js'
 import type { Row, Store } from './store.js'
 import { memoryStore } from './store.js'
 import { isPetrelError } from './errors.js'
@@ -97,7 +97,7 @@ describe('stores', { timeout: 300_000 }, () => {
 
   test('of processes that open a file at once one has it, and none after it was killed', () => inFolder(async (folder) => {
     const file = path.join(folder, 's')
-    const code = `const { fileStore } = await import(${JSON.stringify(path.resolve('dist/esm/node.js'))})
+    const code = `const { fileStore } = await import(${JSON.stringify(path.resolve('dist/esm/filestores.js'))})
       fileStore(${JSON.stringify(file)}).load().then(() => console.log('open'), () => console.log('refused'))
       setInterval(() => {}, 1000)`
     for (let round = 0; round < 2; round++) {

@@ -16,7 +16,7 @@ import { keepPlace, placeIn } from './scrollPositions.js'
 import { arrive, useRoving } from './rovingFocus.js'
 import { arrange, firstUnread, isShown, keyOf } from './timelineRows.js'
 import { type Selection, toggled } from './selection.js'
-import { besideOf } from './span.js'
+import { besideOf } from './drawnSpan.js'
 import { type Opening, useSpan } from './useSpan.js'
 
 const litMs = 1600

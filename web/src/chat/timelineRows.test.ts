@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Message, Outgoing } from '@petrel-im/sdk'
 import { arrange, firstUnread, type Row } from './timelineRows.js'
-import { besideOf, down, type Held, mostRows, slice, spanAt, up } from './span.js'
+import { besideOf, down, type Held, mostRows, slice, spanAt, up } from './drawnSpan.js'
 
 const noon = new Date(2026, 10, 23, 12).getTime()
 

@@ -32,7 +32,7 @@ const (
 // A node that revokes tokens ends their sessions by a request to all nodes
 // (close.go). It may die before it does, or the request may be lost. So it also
 // announces the account to all nodes, through the numbered streams, and every node
-// then rechecks the sessions of that account (tokenrecheck.go).
+// then rechecks the sessions of that account (sessionrechecks.go).
 //
 // A node must notice a lost announcement. Twice a second it sends a barrier into the
 // streams to all other nodes. A stream keeps its order, so the answer to a barrier

@@ -1,9 +1,9 @@
-// Package ingress checks the way of clients to a server from outside: the certificate, the proxies on the
+// Package proxycheck checks the way of clients to a server from outside: the certificate, the proxies on the
 // way, and how these change requests. It logs nobody in and changes nothing.
 //
-// checks.go has the order of the checks, certificate.go those of TLS, httpchecks.go those of HTTP and
-// websocket.go that of the handshake.
-package ingress
+// checks.go has the order of the checks, certificatecheck.go those of TLS, httpchecks.go those of HTTP and
+// websocketcheck.go that of the handshake.
+package proxycheck
 
 import (
 	"context"
