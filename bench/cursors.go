@@ -49,7 +49,7 @@ func (g *generator) moveCursor(c *conn, v *convBook) {
 		Read: st.Next() - 1}}})
 }
 
-// capabilities are those that the connections of a run offer.
+// capabilities returns the capabilities that the connections of a run offer.
 func (p *Params) capabilities() []string {
 	switch {
 	case p.Receipts:

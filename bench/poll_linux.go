@@ -93,8 +93,8 @@ func (p *poller) pause(d time.Duration) {
 	_, _, _ = p.call(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0) // an interrupted one is shorter
 }
 
-// readSocket reads without blocking. again: nothing is there now. n 0 without
-// again: the other side has closed.
+// readSocket reads without blocking. again says that nothing is there now. If n is 0 without again and without an
+// error, the other side has closed.
 func readSocket(fd int, b []byte) (n int, again bool, err error) {
 	for {
 		r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),

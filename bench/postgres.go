@@ -14,16 +14,16 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pgserver"
 )
 
-// OwnPostgres, as Params.Postgres, has the run start a PostgreSQL.
+// OwnPostgres is the value of Params.Postgres with which the run starts a PostgreSQL server.
 const OwnPostgres = "auto"
 
 // postgres is the database of the run's servers, which is deleted afterwards.
 type postgres struct {
-	server *pgserver.Server // nil: somebody's
+	server *pgserver.Server // nil: the run did not start it
 	admin  string           // URL of the database in which new ones are made; of somebody's server
 	name   string           // of the database
 	dsn    string
-	first  int // process of the server; 0: on another machine
+	first  int // pid of the first process of the server; 0: on another machine
 	epochs int64
 }
 
@@ -33,8 +33,7 @@ var ownSettings = map[string]string{
 	"max_connections": "300",
 }
 
-// openPostgres makes a database at a URL, or in a server of the run's own, whose
-// data goes to a folder in dir.
+// openPostgres makes a database at a URL, or in a server of the run's own, whose data goes to a folder in dir.
 func openPostgres(ctx context.Context, at, dir string) (p *postgres, err error) {
 	p = &postgres{}
 	if at == OwnPostgres {
@@ -76,7 +75,7 @@ func (p *postgres) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if c, err := pgx.Connect(ctx, p.admin); err == nil {
-		// what stays has a name that says what it is
+		// a database that stays has a name that says what it is
 		_, _ = c.Exec(ctx, "DROP DATABASE IF EXISTS "+p.name+" WITH (FORCE)")
 		_ = c.Close(ctx) // nothing is under way
 	}
@@ -178,7 +177,7 @@ func (p *postgres) describe(ctx context.Context) (*Postgres, error) {
 		if err := c.QueryRow(ctx, probe, value, conv, int64(mix(uint64(i)))).Scan(&id); err != nil {
 			return nil, fmt.Errorf("measure the database: %w", err)
 		}
-		if i >= probes/4 { // before, plans and pages are fetched
+		if i >= probes/4 { // the first ones fetch plans and pages
 			observe(times, int64(time.Since(began)))
 		}
 	}

@@ -27,7 +27,7 @@ type Comparison struct {
 	Old      []Run    `json:"old"`
 	New      []Run    `json:"new"`
 	Figures  []Figure `json:"figures"`
-	// in which the sets differ; each of them may be the reason of all the others
+	// conditions that are not the same in all runs; each of them may be the reason for the differences
 	Conditions []Difference `json:"conditions"`
 }
 
@@ -37,7 +37,7 @@ type Figure struct {
 	Unit    string  `json:"unit"`
 	Old     Summary `json:"old"`
 	New     Summary `json:"new"`
-	Percent float64 `json:"percent"` // of the old median, that the new one is more; 0 if that is 0
+	Percent float64 `json:"percent"` // by how many percent the new median is above the old one; 0 if that is 0
 	P       float64 `json:"p"`       // how often runs of one and the same program would differ so much
 	Verdict Verdict `json:"verdict"`
 }
@@ -46,8 +46,8 @@ type Figure struct {
 type Summary struct {
 	Runs   int     `json:"runs"`
 	Median float64 `json:"median"`
-	Low    float64 `json:"low"`  // of the range in which the median lies with a confidence of 95 %;
-	High   float64 `json:"high"` // with few runs, that of all of them
+	Low    float64 `json:"low"`  // begin of the range in which the median lies with a confidence of 95 %
+	High   float64 `json:"high"` // its end; with few runs the range is that of all values
 }
 
 // Verdict is the result of comparing two medians.

@@ -24,7 +24,7 @@ type Series struct {
 	Runs     []Run        `json:"runs"` // the oldest first
 }
 
-// NewHistory sorts runs, which Load has in the order of time.
+// NewHistory groups runs into series. The runs are in the order of time, as Load returns them.
 func NewHistory(runs []Run) *History {
 	h, of := &History{}, map[string]int{}
 	for _, r := range runs {

@@ -40,7 +40,7 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 		value := f.Value.String()
 		given = append(given, func() error { return f.Value.Set(value) })
 	})
-	if people := r.params.Routine; people != nil { // to which the flags point
+	if people := r.params.Routine; people != nil { // the flags point to this struct
 		*people = *p.Routine
 		p.Routine = people
 	}

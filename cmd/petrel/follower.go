@@ -23,7 +23,7 @@ type follower struct {
 	offline func(error)
 
 	history string // the history id that seen belongs to
-	begun   bool   // the conversations that are there are known: others are new
+	begun   bool   // the conversations at the start are known; later ones are new
 	seen    map[string]uint64
 	shown   int
 }
@@ -92,7 +92,7 @@ func (f *follower) status(s sdk.Status) error {
 	switch {
 	case s.State == sdk.Live && f.history == "":
 		f.online(s.User)
-	case s.State == sdk.Live && f.history != s.History: // what was shown may never have been: P-3.4
+	case s.State == sdk.Live && f.history != s.History: // entries that were shown may not exist any more: P-3.4
 		f.begun, f.seen = false, map[string]uint64{}
 	case s.State == sdk.Offline && s.Err != nil && f.history == "":
 		if _, ok := errors.AsType[*net.OpError](s.Err); ok {

@@ -85,8 +85,8 @@ func newServe(c *cli) *cobra.Command {
 	return cmd
 }
 
-// cannotServe returns the fault of a server that does not start, or ends. Its errors have the remedy after
-// the last semicolon.
+// cannotServe returns the fault of a server that does not start, or ends. The text of err has the remedy after
+// its last semicolon.
 func cannotServe(err error) error {
 	f := &fault{exit: exitFailed, code: "failed", what: err.Error(), err: err}
 	if i := strings.LastIndex(f.what, "; "); i >= 0 {
@@ -223,11 +223,9 @@ func toolLog(w io.Writer, conf config.Log) *slog.Logger {
 // which others may make links and copies.
 func secretFiles() { syscall.Umask(0o077) }
 
-// oneMoreProcessor lets Go run one thread more than there are cores, unless
-// GOMAXPROCS says otherwise: while a flush of the store keeps a core busy, the
-// kernel, which takes turns of a few milliseconds and prefers who has waited,
-// then decides between it and the connections, not Go, which lets it run for
-// ten (docs/decisions/004).
+// oneMoreProcessor lets Go run one thread more than there are cores, unless GOMAXPROCS is set. While a flush of
+// the store keeps a core busy, the kernel then shares that core between the flush and the connections, in turns
+// of a few milliseconds. Go would let the flush run for 10 ms at a time (docs/decisions/004).
 var oneMoreProcessor = sync.OnceFunc(func() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)

@@ -112,7 +112,7 @@ func place(m *petrelv1.Message, s sdk.Conversation) string {
 	return m.Conv
 }
 
-// An entry that damage has taken has no sender. Spec: P-5.7.
+// sender names the sender of an entry. An entry that damage has taken has none. Spec: P-5.7.
 func sender(m *petrelv1.Message) string {
 	if m.Lost {
 		return "(nobody knows)"

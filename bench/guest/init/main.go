@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connections exceeds the memory of any guest. Each takes a file of the server and one of the generator.
+// connections is more than the memory of any guest allows. Each takes a file of the server and one of the
+// generator.
 const connections = 4 << 20
 
 var report = filepath.Join(os.TempDir(), "report.json")
