@@ -51,7 +51,7 @@ func (r *run) checks(mine uint64) (all []Check) {
 	}
 	exact("acked", planned, g.tally.accepted)
 	if p.offline() {
-		exact("stored", planned, g.tally.delivered) // what the watcher has got, and the others have read
+		exact("stored", planned, g.tally.delivered) // pushed to the watcher, or read by the others
 	} else {
 		exact("stored", planned, mine)
 		receivers := uint64(1)

@@ -68,7 +68,7 @@ func (g *generator) comeAndGo(now int64) {
 	if now >= g.joinsDue {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
-			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // without behind, the list of an errand stays
+			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // an errand fills unread itself, and leaves behind empty
 				g.toReadBehind(c)
 				g.readSome(c)
 			}
@@ -137,7 +137,7 @@ func (g *generator) attach(b *comer, now int64) {
 	g.received(c, b.early, now)
 }
 
-// toReadBehind makes the conversations that a connection has not read to their ends its queue for reading.
+// toReadBehind replaces the list of conversations that a connection reads next, unread, by those in behind.
 func (g *generator) toReadBehind(c *conn) {
 	c.unread = c.unread[:0]
 	for conv := range c.behind {
@@ -159,8 +159,8 @@ const (
 	inboxConv  = 'i'
 )
 
-// leave hands a connection that has ended to gone, from where it comes back. Its end is a finding, unless its
-// client or a storm ended it.
+// leave hands a connection that has ended to the channel gone, so that it is dialed again. Its end is a finding,
+// unless its client or a storm ended it.
 func (g *generator) leave(c *conn, reason string) {
 	if !g.storming.Load() && reason != wentAway {
 		g.lost = append(g.lost, reason)

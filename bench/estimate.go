@@ -111,7 +111,7 @@ func (p *Plan) Check() error {
 	return p.Routine.Check()
 }
 
-// Stage is one step of what a server does.
+// Stage is one kind of work of a server.
 type Stage struct {
 	// send, commit, distribution, notification, receipts, push, pull, logins, idle, cluster, database
 	Name    string  `json:"name"`
@@ -121,7 +121,7 @@ type Stage struct {
 	Formula string  `json:"formula"`
 }
 
-// Estimate is what a plan needs.
+// Estimate has the capacity that a plan needs.
 type Estimate struct {
 	Plan   Plan    `json:"plan"`
 	Costs  Costs   `json:"costs"`
@@ -139,7 +139,7 @@ type Estimate struct {
 	Databases   float64 `json:"databases"` // machines of NodeCores for PostgreSQL; 0: one node has its own store
 	DatabaseCPU float64 `json:"database_cores"`
 
-	Formulas []string `json:"formulas"` // of what is not a stage
+	Formulas []string `json:"formulas"` // of the figures that are not stages
 
 	Against []Measured `json:"against,omitempty"` // runs of mixed and soak, each with its estimate
 }
@@ -210,7 +210,7 @@ func loadOf(r *Routine, connections, speed float64) (l load) {
 	return l
 }
 
-// once returns the probability that an event of a rate, per second, happens within a second.
+// once returns the probability of at least one event in a second, from the mean number of events in a second.
 func once(rate float64) float64 { return 1 - math.Exp(-rate) }
 
 // stages calls add for each stage of a load on a number of nodes. It returns how many messages and receipts a
@@ -235,7 +235,8 @@ func (c *Costs) stages(l load, connections, nodes float64, add func(name string,
 	return batch
 }
 
-// batch returns how many entries a commit has at a rate per second: those that came during the commit before it.
+// batch returns how many entries a commit has: one, and those that came during the commit before it, at perS
+// entries per second.
 func (c *Costs) batch(perS float64) float64 { return 1 + perS*c.CommitTime/1e3 }
 
 // Cores returns how many cores of one node are in use by connections whose users do everything speed times as

@@ -48,7 +48,7 @@ func (r *run) conclude(ctx context.Context) error {
 		}
 	}
 	if g.tally.accepted == 0 || !r.own() || r.pg != nil {
-		return nil // the store of somebody's server holds, and compacts, more than this run's messages
+		return nil // the store of a running server has more than the messages of this run
 	}
 	disk, err := r.ops[0].compact(ctx)
 	if err != nil {
@@ -139,9 +139,9 @@ const (
 	sampledEntries = 2000 // of each, the newest
 )
 
-// readBack compares the history of some conversations with the audit, and that of all that have missing or
+// readBack compares histories with the audit: those of some conversations, and of all that have missing or
 // unanswered messages. It reads every conversation if there is an op log, or if a counted run has receivers who
-// have not read all. read is the number of entries read, mine that of the messages of the run among them.
+// have not read all. read is the number of entries read; mine is how many of them are messages of the run.
 func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	a := r.gen.audit
 	if len(a.convs) == 0 {
@@ -202,8 +202,8 @@ func (a *audit) hole(v *convBook, after, before uint64) {
 }
 
 // readConv reads a conversation from after to its end. Messages that a lost connection has missed do not count as
-// missing if they are there: its client would read them when it comes back. read is the number of entries read,
-// mine that of the messages of the run among them.
+// missing if they are there: its client would read them when it comes back. read is the number of entries read;
+// mine is how many of them are messages of the run.
 func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read, mine uint64, err error) {
 	a, from := r.gen.audit, after
 	for {

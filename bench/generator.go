@@ -73,12 +73,12 @@ type generator struct {
 	quiet      time.Duration // the drain ends after this long without a byte from the server
 	limit      time.Duration // the longest time of the drain
 	drainFrom  int64         // when draining began
-	looked     int64         // begin of the last wait that found no socket ready
+	looked     int64         // start of the last wait that found no socket ready
 	lastRead   int64
 	lastWrite  int64
 
 	tally    tally
-	begin    tally // at the begin of the measured window
+	begin    tally // at the start of the measured window
 	end      tally
 	endToEnd *latency
 	ackTime  *latency
@@ -128,8 +128,8 @@ type tally struct {
 
 const (
 	readBytes = 64 << 10
-	// shortestTurn makes each turn handle many events. If every write of the server woke the generator, both
-	// would spend their CPU on wake-ups. Latencies include this delay.
+	// shortestTurn lets each turn handle many events. If every write of the server woke the generator, both would
+	// spend their CPU on wake-ups. Latencies include this delay.
 	shortestTurn = 100 * time.Microsecond
 	// longestWait bounds the wait for sockets, so that phases and retries are noticed.
 	longestWait = 5 * time.Millisecond

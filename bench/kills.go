@@ -42,7 +42,7 @@ const shortestSilence = 50 * time.Millisecond
 // span is a stretch of time on the generator's clock, in ns.
 type span struct{ from, to int64 }
 
-// killed is a kill, from its begin until all connections were back.
+// killed is a kill: its span lasts until all connections were back.
 type killed struct {
 	span
 	again uint64

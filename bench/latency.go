@@ -27,7 +27,7 @@ const (
 	longest  = int64(2 * time.Minute)
 )
 
-// newTimes makes a histogram of durations with so many digits.
+// newTimes makes a histogram of durations with a number of significant digits.
 func newTimes(digits int) *hdrhistogram.Histogram { return hdrhistogram.New(shortest, longest, digits) }
 
 // observe records one duration in ns.

@@ -81,7 +81,7 @@ func kilobytes(s string) uint64 {
 	return n << 10
 }
 
-// cpuTime is what a process has used since its start, in seconds.
+// cpuTime is the CPU time of a process since its start, in seconds.
 type cpuTime struct{ user, system float64 }
 
 func (c cpuTime) all() float64 { return c.user + c.system }

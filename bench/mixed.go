@@ -17,7 +17,7 @@ import (
 type Routine struct {
 	Direct  float64 `json:"direct_per_hour"` // messages to one other user
 	Group   float64 `json:"group_per_hour"`  // messages to a group
-	Members int     `json:"group_members"`   // members of it who are online
+	Members int     `json:"group_members"`   // members of a group who are online
 	Logins  float64 `json:"logins_per_hour"` // times that the application comes to the front and connects again
 	Opens   float64 `json:"opens_per_hour"`  // conversations that are opened, so that a page of history is read
 }

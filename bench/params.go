@@ -97,7 +97,7 @@ type Params struct {
 	pause time.Duration // how long servers must have nothing to do; 0: calmFor
 }
 
-// MinSize is the least size of a text: what the proof in it takes.
+// MinSize is the least size of a text: that of the proof in it.
 const MinSize = proofBytes
 
 const (

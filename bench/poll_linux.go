@@ -21,7 +21,7 @@ type poller struct {
 type ready struct {
 	conn               int
 	readable, writable bool
-	hangup             bool // nothing will come behind what is there
+	hangup             bool // the other side sends nothing more
 }
 
 // newPoller makes an empty set. Only the thread that called it may wait: pauses are exact on that thread

@@ -20,7 +20,7 @@ const OwnPostgres = "auto"
 // postgres is the database of the run's servers, which is deleted afterwards.
 type postgres struct {
 	server *pgserver.Server // nil: the run did not start it
-	admin  string           // URL of the database in which new ones are made; of somebody's server
+	admin  string           // URL of a running server: there the database is made, and dropped at the end
 	name   string           // of the database
 	dsn    string
 	first  int // pid of the first process of the server; 0: on another machine
@@ -89,7 +89,7 @@ func (p *postgres) cpu() float64 {
 	return pgserver.CPU(p.first).Seconds()
 }
 
-// spread waits until so many nodes own feeds and no feed has changed hands for a while.
+// spread waits until as many nodes own feeds as nodes says, and no feed has changed its owner for a while.
 func (p *postgres) spread(ctx context.Context, nodes int) error {
 	c, err := pgx.Connect(ctx, p.dsn)
 	if err != nil {

@@ -41,7 +41,7 @@ type ReliabilityReport struct {
 
 const (
 	reliabilityWindow   = 256         // messages that a client may have without an answer
-	strangerEvery       = 100         // messages of a sender for each one that it sends to a group of others
+	strangerEvery       = 100         // for so many messages, a sender sends one to a group of others
 	reliabilityPatience = time.Minute // without progress; then the run ends as it is
 )
 

@@ -95,7 +95,7 @@ type Server struct {
 	MessagesPerCommit   float64 `json:"messages_per_commit"`
 }
 
-// Node is one server's share.
+// Node is the share of one server in the cost of a run.
 type Node struct {
 	CPU float64 `json:"cpu_s"`
 	// entries that this node stored as an owner, whichever node their senders were connected to; its own entries
@@ -108,7 +108,7 @@ type Node struct {
 type Postgres struct {
 	Version string   `json:"version"`
 	CPU     float64  `json:"cpu_s"`     // of all its processes, in the measured window; 0: it runs on another machine
-	Commit  SyncTime `json:"commit_ms"` // of one like that of one message, on one connection, before the run
+	Commit  SyncTime `json:"commit_ms"` // time of a commit like that of one message, on one connection, before the run
 	// how often a feed got another owner in the whole run; the new owner pushes the newest commits again
 	Moves int64 `json:"moves"`
 }

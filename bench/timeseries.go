@@ -32,7 +32,7 @@ type Second struct {
 	Servers Usage `json:"servers"`
 }
 
-// Usage is what all servers of a run, and their database, used in one second.
+// Usage has the resources that the servers of a run, their database and the generator used in one second.
 type Usage struct {
 	CPU          float64 `json:"cpu"`           // cores
 	PostgresCPU  float64 `json:"postgres_cpu"`  // cores
@@ -145,7 +145,7 @@ func (w *watch) read() reading {
 	for _, op := range w.r.ops {
 		figures, err := op.metrics(ctx)
 		if err != nil {
-			continue // what is not known is 0
+			continue // a server without metrics counts as 0
 		}
 		if !w.r.own() {
 			n.server += figures.sum("process_cpu_seconds_total")

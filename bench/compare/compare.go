@@ -38,7 +38,7 @@ type Figure struct {
 	Old     Summary `json:"old"`
 	New     Summary `json:"new"`
 	Percent float64 `json:"percent"` // by how many percent the new median is above the old one; 0 if that is 0
-	P       float64 `json:"p"`       // how often runs of one and the same program would differ so much
+	P       float64 `json:"p"`       // probability that runs of one and the same program differ so much
 	Verdict Verdict `json:"verdict"`
 }
 
@@ -46,7 +46,7 @@ type Figure struct {
 type Summary struct {
 	Runs   int     `json:"runs"`
 	Median float64 `json:"median"`
-	Low    float64 `json:"low"`  // begin of the range in which the median lies with a confidence of 95 %
+	Low    float64 `json:"low"`  // start of the range in which the median lies with a confidence of 95 %
 	High   float64 `json:"high"` // its end; with few runs the range is that of all values
 }
 

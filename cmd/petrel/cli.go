@@ -255,7 +255,7 @@ func locked(name string) bool {
 }
 
 // localAdminURL returns the operators' address of a server with this configuration, from its own host. If
-// listen.admin is empty, it returns that of listen.http, which answers calls of operators with an error.
+// listen.admin is empty, it returns that of listen.http, which refuses the methods that are only for operators.
 func localAdminURL(conf *config.Config) string {
 	if conf.Listen.Admin == "" {
 		return localURL(conf)

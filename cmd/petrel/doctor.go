@@ -296,7 +296,7 @@ func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
 		if err == nil && !gone {
 			listen[0].addr, listen[2].addr = hostOf(public), hostOf(admin)
 			if !isPetrel(listen[1].addr) {
-				listen[1].addr = "" // the folder does not say where else it is
+				listen[1].addr = "" // the file does not have the address of TCP
 			}
 		}
 	}

@@ -192,7 +192,7 @@ func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	if conf.Format == "json" || conf.Format == "auto" && !isTerminal(w) {
 		o.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindDuration {
-				a.Value = slog.StringValue(a.Value.Duration().String()) // a number would not say of what
+				a.Value = slog.StringValue(a.Value.Duration().String()) // a number would have no unit
 			}
 			return a
 		}
