@@ -370,7 +370,7 @@ func (r *run) peers(i int) (all []peer) {
 	case mesh:
 		for n := range r.p.Receivers {
 			to := (i + n) % r.p.Receivers
-			direct(r.p.Senders + to).streams[1].Gone = r.p.offline() && to >= r.p.watchers() // not there yet
+			direct(r.p.Senders + to).streams[1].Gone = r.p.offline() && to >= r.p.watchers() // offline at first
 		}
 	case ring, people:
 		for n := range r.p.Peers {

@@ -199,7 +199,7 @@ func (t *talk) upgrade(host string) error {
 		return fmt.Errorf("ask for a WebSocket: %w", err)
 	}
 	if br != nil { // something came with the answer
-		b, _ := br.Peek(br.Buffered()) // which is there
+		b, _ := br.Peek(br.Buffered()) // never fails: the bytes are there
 		t.in = bytes.Clone(b)
 		ws.PutReader(br)
 	}

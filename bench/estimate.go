@@ -88,7 +88,7 @@ type Plan struct {
 	NodeCores float64 `json:"node_cores"` // processors of one machine
 }
 
-// DefaultPlan is one for a million users.
+// DefaultPlan returns a plan for a million users.
 func DefaultPlan() Plan {
 	return Plan{Users: 1e6, Online: 0.1, Routine: *usualRoutine(), Hours: 8, Size: 100, Days: 365, Load: 0.5,
 		NodeCores: 8}
@@ -113,7 +113,7 @@ func (p *Plan) Check() error {
 
 // Stage is one kind of work of a server.
 type Stage struct {
-	// send, commit, distribution, notification, receipts, push, pull, logins, idle, cluster, database
+	// send, commit, distribution, notification, receipts, push, pull, logins, idle, cluster
 	Name    string  `json:"name"`
 	PerS    float64 `json:"per_s"`
 	CPUEach float64 `json:"cpu_us"`

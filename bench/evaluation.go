@@ -63,7 +63,7 @@ func (r *run) figures() {
 	g, rep := r.gen, r.report
 	begin, end := g.begin, g.end
 	from, to := r.marks[0], r.marks[1]
-	rep.Seconds = float64(max(end.at-begin.at, 1)) / 1e9 // a generator that stood still may have none
+	rep.Seconds = float64(max(end.at-begin.at, 1)) / 1e9 // a generator that stood still may meet both ends at once
 	if r.p.counted() && !r.p.inTasks() {
 		rep.Seconds = float64(r.sent-begin.at) / 1e9
 	}

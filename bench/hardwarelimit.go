@@ -318,7 +318,7 @@ func (c *relayClient) ready(e *ready) error {
 
 // groupCommit writes batches of entries to a file and syncs it after each.
 func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
-	runtime.LockOSThread() // whose CPU time is that of the log
+	runtime.LockOSThread() // the CPU time of this thread is that of the log
 	defer runtime.UnlockOSThread()
 	f, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {

@@ -51,7 +51,7 @@ type killed struct {
 // killer says when the next kill is due.
 type killer struct {
 	due   <-chan time.Time // nil: there is no further kill
-	ended <-chan struct{}  // closed when the server has ended by itself; nil with due
+	ended <-chan struct{}  // closed when the server has ended by itself; nil if due is
 }
 
 // nextKill sets the time of the next kill, KillS after the last one. Without KillS it does nothing.

@@ -21,7 +21,7 @@ type latency struct {
 	skip     uint64 // newest takes every (skip+1)th record; one below a power of two
 }
 
-// Durations are kept from 1 µs to 2 minutes with 3 digits; longer ones count as 2 minutes.
+// Durations are kept from 1 µs to 2 minutes; longer ones count as 2 minutes.
 const (
 	shortest = int64(time.Microsecond)
 	longest  = int64(2 * time.Minute)

@@ -197,7 +197,7 @@ func (o *operator) raise(ctx context.Context,
 		err = fmt.Errorf("set limits: %s did not answer", strings.Join(silent, ", "))
 	}
 	return raised, func(ctx context.Context) error {
-		// a node that the run has ended has its limits from the configuration when it is back
+		// a node that was started again has the limits of its configuration already
 		_, err := set(ctx, before)
 		return err
 	}, err

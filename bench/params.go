@@ -10,7 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// Params are what a run does. DefaultParams fills in those of a scenario.
+// Params are the parameters of a run. DefaultParams returns those of a scenario.
 type Params struct {
 	Scenario string `json:"scenario"`
 	Shape    string `json:"shape"` // name of the published test whose load it is; empty: the load of the scenario
@@ -24,7 +24,7 @@ type Params struct {
 	// messages of each sender to each receiver, group or next client; cluster: in each of two runs of which the
 	// second one counts; 0: as many as there is time for
 	Rounds  int `json:"rounds"`
-	Members int `json:"members"` // group: all of them, online
+	Members int `json:"members"` // group: all members, online
 	Groups  int `json:"groups"`  // group: all with the same members; senders write to them in turn
 	// connections, login, storm, presence, and the scenarios whose clients all send
 	Connections int `json:"connections"`
@@ -79,7 +79,7 @@ type Params struct {
 
 	// URL of a running server, http://host:port; empty: the run starts one.
 	URL      string `json:"url"`
-	TCPAddr  string `json:"tcp_addr"` // of a running server; empty: its host and port 8081
+	TCPAddr  string `json:"tcp_addr"` // TCP address of a running server; empty: its host and port 8081
 	AdminURL string `json:"-"`        // where operators reach a running server; empty: URL
 	AdminKey string `json:"-"`        // of a running server
 

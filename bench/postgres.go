@@ -27,7 +27,8 @@ type postgres struct {
 	epochs int64
 }
 
-// ownSettings are those of a PostgreSQL that the run starts, beside its defaults: commits are on the disk.
+// ownSettings are the settings of a PostgreSQL server that the run starts, beside the defaults. Commits wait for
+// the disk.
 var ownSettings = map[string]string{
 	"fsync": "on", "synchronous_commit": "on", "shared_buffers": "'512MB'", "max_wal_size": "'4GB'",
 	"max_connections": "300",

@@ -40,7 +40,7 @@ func (g *generator) tell(now int64) {
 	}
 }
 
-// Draw returns a receiver of Progress that writes one line for each to w. On a terminal the line replaces the
+// Draw returns a function that writes a line to w for each Progress. On a terminal a line of figures replaces the
 // one before.
 func Draw(w io.Writer, terminal bool) func(Progress) {
 	open := false

@@ -56,7 +56,7 @@ var published = sync.OnceValue(func() []Published {
 	d := json.NewDecoder(bytes.NewReader(publishedJSON))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&all); err != nil {
-		panic(fmt.Sprintf("published.json: %v", err)) // a part of the program
+		panic(fmt.Sprintf("published.json: %v", err)) // the file is a part of the program
 	}
 	return all
 })
@@ -92,7 +92,7 @@ func (r *Report) beside() (all []Beside) {
 		for _, f := range p.Figures {
 			i := slices.IndexFunc(figures, func(known Figure) bool { return known.Name == f.Name })
 			if i < 0 {
-				panic("published.json: there is no figure " + f.Name) // a part of the program
+				panic("published.json: there is no figure " + f.Name) // the file is a part of the program
 			}
 			ours, measured := figures[i].Measured(r)
 			if !measured {

@@ -83,7 +83,7 @@ func (x *reliability) play(ctx context.Context) (err error) {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return context.Cause(ctx) // nil unless everything ends
+	return context.Cause(ctx) // nil unless ctx has ended
 }
 
 // kill kills the server every KillS seconds until everything is sent, and starts it at the same addresses. It
@@ -340,7 +340,7 @@ func (x *reliability) show(c *petrel.Client, i int, conv string) {
 // readBack records the history of all conversations, and which users had to be shown it.
 func (x *reliability) readBack(ctx context.Context) error {
 	x.say("reading back %d conversations", len(x.heads))
-	x.mu.Lock() // everybody has ended
+	x.mu.Lock() // all clients have ended
 	defer x.mu.Unlock()
 	for conv := range x.heads {
 		after := uint64(0)

@@ -288,7 +288,7 @@ func Shapes(scenario string) []string {
 	return slices.Sorted(maps.Keys(p.scenario().shapes))
 }
 
-// DefaultParams returns the parameters with which the figures of a scenario are taken.
+// DefaultParams returns the parameters of a scenario if no flag changes them.
 func DefaultParams(scenario string) Params {
 	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16,
 		Codec: "proto", Transport: "ws", Seed: 1}
@@ -390,7 +390,7 @@ func (p *Params) planned() int { return p.quota() * p.senders() }
 // offline tells whether receivers come when everything is sent.
 func (p *Params) offline() bool { return p.scenario().offline }
 
-// inTasks tells whether a run does one thing after the other.
+// inTasks tells whether a run does one thing after the other, and reports each as a task.
 func (p *Params) inTasks() bool { return p.scenario().tasks }
 
 // watchers returns how many receivers, the first ones, are online while the others are offline.

@@ -101,7 +101,7 @@ func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	return n, late
 }
 
-// next returns the time of the next message, the end of time after the last one.
+// next returns when the next message becomes due; after the last one, the end of time.
 func (p *pace) next() int64 {
 	return p.all[p.first()].next
 }

@@ -152,7 +152,7 @@ func (r *run) killNode(ctx context.Context, i int) error {
 			args = append(args, fmt.Sprintf("--limits-%s=%d", strings.ReplaceAll(l.Limit, "_", "-"), l.To))
 		}
 	}
-	// stop ends it, not the end of the load
+	// child.stop ends the server, not the end of ctx
 	again, err := startChild(context.WithoutCancel(ctx), c.executable, filepath.Dir(c.dir), c.conf, args)
 	if err != nil {
 		return err

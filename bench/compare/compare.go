@@ -14,14 +14,14 @@ import (
 	"github.com/petrel-im/petrel/bench"
 )
 
-// confidence is that of the ranges of medians, and of the verdict that two sets differ.
+// confidence is the confidence of the ranges of medians, and of the verdict that two sets differ.
 const confidence = 0.95
 
 // enough is the least number of runs of each set for a verdict: with fewer, even the clearest order of all
 // runs happens by chance more often than once in 20 times.
 const enough = 4
 
-// Comparison is two sets of runs of one scenario, figure by figure.
+// Comparison compares two sets of runs of one scenario, figure by figure.
 type Comparison struct {
 	Scenario string   `json:"scenario"`
 	Old      []Run    `json:"old"`
@@ -58,7 +58,7 @@ const (
 	Better       Verdict = "better"
 	Worse        Verdict = "worse"
 	Same         Verdict = "no difference shown"
-	TooFewRuns   Verdict = "too few runs" // to say so
+	TooFewRuns   Verdict = "too few runs" // for a verdict
 	shownNowhere Verdict = ""             // neither has measured it
 )
 
@@ -161,7 +161,7 @@ func conditionsOf(runs []Run) map[string][]string {
 	all := map[string][]string{}
 	for _, r := range runs {
 		for _, part := range []any{r.Report.Params, r.Report.Machine} {
-			b, _ := json.Marshal(part) // what was read from JSON
+			b, _ := json.Marshal(part) // cannot fail: it was read from JSON
 			var fields map[string]json.RawMessage
 			_ = json.Unmarshal(b, &fields)
 			for name, v := range fields {

@@ -42,7 +42,7 @@ func httpClient() *http.Client { return &http.Client{Timeout: callTimeout} }
 type admin struct {
 	petrelv1connect.AdminServiceClient
 	url    string // of the API of operators
-	public string // of that of users
+	public string // of the API of users
 	data   string // data folder; need not exist
 	key    string
 }
@@ -152,7 +152,7 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 		t.admin = addr
 	}
 	code := codeOf(link)
-	// The key is shown once, so the place for it comes first.
+	// The server shows the key once, so the file for it is made first.
 	keep, err := prepareSecret(filepath.Join(t.data, adminKeyName))
 	if err != nil {
 		return "", err

@@ -303,7 +303,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	if err := write(f); err != nil {
-		_ = f.Close() // the write says more
+		_ = f.Close() // the error of the write says more
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return f.Close()

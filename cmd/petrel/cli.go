@@ -47,8 +47,7 @@ type cli struct {
 	adminKeyFile string
 }
 
-// command makes the RunE of a command: an error that is no fault yet becomes a failure of the command's
-// action.
+// command makes the RunE of a command. An error that is no fault becomes one with the code failed.
 func command(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := do(cmd, args); err != nil {

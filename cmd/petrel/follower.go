@@ -56,7 +56,7 @@ func (f *follower) run(ctx context.Context, url string) error {
 	return fromServer(url, "tail", err)
 }
 
-// follow prints the news that a change names.
+// follow prints the new entries of the conversations that a change names.
 func (f *follower) follow(ctx context.Context, change sdk.Change) error {
 	s := f.client.Status()
 	if change.Status {

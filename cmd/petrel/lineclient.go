@@ -60,7 +60,7 @@ func (l *lineClient) run(ctx context.Context) error {
 	lines := make(chan string)    // no capacity: a line is read when the one before is done
 	go l.read(ctx, lines)         // ends with the input, or with the process: its read cannot be stopped
 	var input <-chan string       // nil before the conversations are known, and after the end of lines
-	var deadline <-chan time.Time // nil before that end
+	var deadline <-chan time.Time // nil before the end of lines
 	for deadline == nil || len(l.sent) > 0 {
 		select {
 		case <-ctx.Done():

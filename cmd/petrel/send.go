@@ -131,8 +131,8 @@ func sendOnce(ctx context.Context, o sdk.Options, d sdk.Draft) (*sent, error) {
 	}
 	var (
 		m      *sdk.Outgoing
-		began  = time.Now() // when it went out last
-		tried  bool         // it may have gone out
+		began  = time.Now() // when the message was sent last
+		tried  bool         // the message may have been sent
 		putOff error        // why there is no answer yet
 	)
 	err = client.While(ctx, func(ctx context.Context) (err error) {

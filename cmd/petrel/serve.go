@@ -143,7 +143,7 @@ var folderFaults = []struct {
 		"a client has proved that the store has gone back to an earlier state, so the server has stopped"},
 }
 
-// serveFaults are the reasons that keep a node from its cluster.
+// serveFaults are the errors that keep a node from its cluster, with their remedies.
 var serveFaults = []struct {
 	is   error
 	exit int
@@ -210,8 +210,8 @@ func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// toolLog is the log of a command that ends with a report or an error, which have everything that matters. So
-// the log is written only on request.
+// toolLog returns the log of a command that ends with a report or an error. These say everything that matters, so
+// it discards the log, unless the configuration sets log.format, or log.level to debug.
 func toolLog(w io.Writer, conf config.Log) *slog.Logger {
 	if conf.Format == "auto" && conf.Level != "debug" {
 		return slog.New(slog.DiscardHandler)

@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// keepEntries bounds the entries of a conversation that a tail holds; a connection that was lost for longer
-// reads the rest from the history.
+// keepEntries is how many entries of a conversation a tail holds. After a longer loss of the connection it reads
+// the others from the history.
 const keepEntries = 1000
 
 func newTail(c *cli) *cobra.Command {

@@ -115,7 +115,7 @@ func send() error {
 	if err != nil {
 		return err
 	}
-	// As it is: a terminal would write a carriage return before each line feed.
+	// The report is written as it is: a terminal would write a carriage return before each line feed.
 	t, err := unix.IoctlGetTermios(int(port.Fd()), unix.TCGETS)
 	if err != nil {
 		return fmt.Errorf("set up the serial port: %w", err)
