@@ -114,8 +114,7 @@ func (a *audit) foreign(v *convBook, seq uint64) {
 	}
 }
 
-// addDirect opens the book of a direct conversation between two connections,
-// in which the first one sends.
+// addDirect opens the book of a direct conversation between two connections, in which the first one sends.
 func (a *audit) addDirect(sender, receiver int) *convBook {
 	v := &convBook{index: len(a.convs), members: [2]int{sender, receiver},
 		streams: []checker.Stream{checker.NewStream(0), checker.NewStream(0)}}

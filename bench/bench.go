@@ -128,7 +128,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	}
 	r.bridges.all.Wait()
 	if p.URL != "" {
-		// Restores the limits also after the run was broken off: the server is not its own.
+		// Restores the limits also after the run was broken off: the server does not belong to the run.
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		err = errors.Join(err, r.restore(after))
 		cancel()
