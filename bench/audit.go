@@ -6,11 +6,11 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// audit keeps the books of a run, in both directions: each acked message must reach all its recipients, once,
-// in order, at the acked place, unchanged; and each arriving message must have been sent. It remembers 12
-// bytes for each message and nothing for each correct delivery.
+// audit keeps the books of a run, in both directions. Each acked message must reach all its recipients, once, in
+// order, at the acked seq, unchanged. Each arriving message must have been sent. It remembers 12 bytes for each
+// message and nothing for each correct delivery.
 //
-// One goroutine at a time.
+// One goroutine at a time uses it.
 type audit struct {
 	corpus  *corpus
 	senders []senderBook
@@ -22,8 +22,8 @@ type audit struct {
 	checker.Verdict
 }
 
-// earlyEntry is an entry without a sender that came before the first message showed which of our
-// conversations its id belongs to.
+// earlyEntry is an entry of the server that came before the audit knew to which conversation of the run its id
+// belongs.
 type earlyEntry struct {
 	conn int
 	seq  uint64
@@ -33,7 +33,7 @@ type earlyEntry struct {
 type senderBook struct {
 	user     string
 	conn     int
-	threads  []thread // in turn: message 1 goes to the first
+	threads  []thread // message 1 goes to the first, message 2 to the second, and so on in turn
 	composed uint64
 	acked    uint64
 	rejected uint64
@@ -53,8 +53,8 @@ func (s *senderBook) thread(number uint64) *thread {
 	return &s.threads[(number-1)%uint64(len(s.threads))]
 }
 
-// convBook is the book of one conversation. A direct one has two streams, of its sender and of its receiver;
-// a group has one for each connection.
+// convBook is the book of one conversation. A direct one has two streams, of its sender and of its receiver; a
+// group has one for each member.
 type convBook struct {
 	id      string // empty until it is known
 	index   int
@@ -94,7 +94,7 @@ func newAudit(c *corpus) *audit {
 	return &audit{corpus: c, byID: map[string]*convBook{}, early: map[string][]earlyEntry{}}
 }
 
-// learn notes the id of a direct conversation.
+// learn notes the id of a direct conversation, and books the entries of the server that came before.
 func (a *audit) learn(v *convBook, id string) {
 	v.id = id
 	a.byID[id] = v
@@ -114,8 +114,7 @@ func (a *audit) foreign(v *convBook, seq uint64) {
 	}
 }
 
-// addDirect opens the book of a direct conversation between two connections,
-// in which the first one sends.
+// addDirect opens the book of a direct conversation between two connections, in which the first one sends.
 func (a *audit) addDirect(sender, receiver int) *convBook {
 	v := &convBook{index: len(a.convs), members: [2]int{sender, receiver},
 		streams: []checker.Stream{checker.NewStream(0), checker.NewStream(0)}}
@@ -123,7 +122,8 @@ func (a *audit) addDirect(sender, receiver int) *convBook {
 	return v
 }
 
-// addGroup opens the book of a group of members connections, from first on.
+// addGroup opens the book of a group. Its members are as many connections as members says, in a row from first
+// on.
 func (a *audit) addGroup(id string, first, members int) *convBook {
 	v := &convBook{id: id, index: len(a.convs), group: true, first: first, streams: make([]checker.Stream, members)}
 	a.byID[id] = v
@@ -159,7 +159,8 @@ func (a *audit) compose(sender uint32) uint64 {
 	return a.senders[sender].composed
 }
 
-// ack takes the ack of a message. repeated: it was sent more than once, so the seq may be an old one.
+// ack books the ack of a message. repeated says that the message was sent more than once, so that the seq may be
+// one that was seen before.
 func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	s := &a.senders[sender]
 	t := s.thread(number)
@@ -180,12 +181,12 @@ func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	a.count(v, s.conn, seq, v.stream(s.conn).Push(seq))
 }
 
-// ghostAck takes an ack without a send.
+// ghostAck books an ack without a send.
 func (a *audit) ghostAck(conn int, id uint64) {
 	a.convict(checker.Ghost, nil, 0, "connection %d got an ack of %d, which is not waiting for one", conn, id)
 }
 
-// reject takes a settled error.
+// reject books a message that the server rejected by a settled error.
 func (a *audit) reject(sender uint32, number uint64) {
 	s := &a.senders[sender]
 	s.rejected++
@@ -197,8 +198,8 @@ func (a *audit) reject(sender uint32, number uint64) {
 	*place = checker.None
 }
 
-// pushed takes an event of connection conn. It returns when the message was sent and whether this is its
-// first arrival there.
+// pushed books an entry that was pushed to connection conn. It returns when the message was sent, and whether
+// this is its first arrival there.
 func (a *audit) pushed(conn int, e *entry) (sentNs int64, first bool) {
 	v, p, ok := a.recognise(conn, e)
 	if v == nil {
@@ -212,14 +213,14 @@ func (a *audit) pushed(conn int, e *entry) (sentNs int64, first bool) {
 	return p.sentNs, came == checker.Fresh || came == checker.Late
 }
 
-// stored takes an entry of a history page that no connection asked for, and reports whether
-// it is a message of this run.
+// stored books an entry of a history page that no connection asked for, and reports whether it is a message of
+// this run.
 func (a *audit) stored(e *entry) bool {
 	_, _, ok := a.recognise(-1, e)
 	return ok
 }
 
-// readBack takes an entry of a history page that connection conn asked for.
+// readBack books an entry of a history page that connection conn asked for.
 func (a *audit) readBack(conn int, e *entry) (sentNs int64, first bool) {
 	v, p, ok := a.recognise(conn, e)
 	if v == nil {
@@ -229,7 +230,7 @@ func (a *audit) readBack(conn int, e *entry) (sentNs int64, first bool) {
 	return p.sentNs, ok && came == checker.Fresh
 }
 
-// count books a wrong arrival.
+// count books an arrival as a finding if it is a repeat, or comes after a higher seq.
 func (a *audit) count(v *convBook, conn int, seq uint64, came checker.Arrival) {
 	switch came {
 	case checker.Late:
@@ -239,8 +240,8 @@ func (a *audit) count(v *convBook, conn int, seq uint64, came checker.Arrival) {
 	}
 }
 
-// recognise identifies the message of e and books its place. The conversation is nil if e is of none of this
-// run; ok is false if e is no message of a sender, or a ghost.
+// recognise identifies the message of e and books its place. v is nil if e is in no conversation of this run, or
+// leaked. ok says that e is a message that a sender of this run has sent.
 func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 	if len(e.conv) > 0 && e.conv[0] == 'i' {
 		return nil, proof{}, false // an inbox
@@ -278,7 +279,7 @@ func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 	return v, proof{}, false
 }
 
-// searchedIDs bounds the search for an id: a sender's newest messages.
+// searchedIDs is how many of a sender's newest messages are searched for an id.
 const searchedIDs = 1 << 16
 
 // altered reports whether an entry that differs from its send was sent at all: its body is one of this run,
@@ -302,8 +303,7 @@ func (a *audit) altered(e *entry, p proof, proven bool) bool {
 	return false
 }
 
-// ours returns the conversation of e if e is, in all its parts, the message that the sender in its proof has
-// composed.
+// ours returns the conversation of e if all parts of e are those of the message that p names; otherwise nil.
 func (a *audit) ours(e *entry, p proof) *convBook {
 	s := &a.senders[p.sender]
 	if p.number == 0 || p.number > s.composed || string(e.from) != s.user || !a.corpus.isID(e.id, p.sender, p.number) {

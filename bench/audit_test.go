@@ -6,8 +6,7 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// book is an audit of one direct conversation and its sender, on connections 0
-// and 1, fed by hand.
+// book is an audit of one direct conversation, between connections 0 and 1, whose ops a test enters by hand.
 type book struct {
 	*audit
 	t *testing.T
@@ -126,8 +125,7 @@ func TestTheBooksFind(t *testing.T) {
 			for n := uint64(1); n <= 3; n++ {
 				b.ack(0, n, n, false)
 			}
-			// The sender's own stream is whole by its acks; the ghost at seq 4
-			// stays unknown to the head.
+			// The acks fill the sender's own stream. The audit does not raise the head for the ghost at seq 4.
 			c.do(b)
 			b.want(c.want)
 		})

@@ -1,10 +1,9 @@
-// Package bench is the load generator of `petrel bench`: it drives a server,
-// keeps books of every message in both directions, and reports what the server
-// did with a second of its CPU.
+// Package bench is the load generator of `petrel bench`. It puts load on a server, audits every message in both
+// directions, and reports what the server did with a second of its CPU.
 //
-// A run (Run) prepares a server (serverprocess.go, operator.go), dials the connections
-// (dial.go), drives them from one thread (generator.go, conn.go, catchup.go) and
-// audits everything they see (audit.go, messagebody.go); the report is report.go.
+// A run (Run) prepares a server (serverprocess.go, operator.go), dials the connections (dial.go), drives them
+// from one thread (generator.go, conn.go, catchup.go) and audits everything they see (audit.go, messagebody.go).
+// report.go has the report.
 package bench
 
 import (
@@ -33,14 +32,14 @@ type run struct {
 	report *Report
 
 	mu      sync.Mutex  // tier 0; guards the elements of nodes
-	nodes   []*child    // those of the run; none: a running server
-	ports   []io.Closer // hold the ports of the bus in nodes
+	nodes   []*child    // servers that the run started; none: it measures a running server
+	ports   []io.Closer // reserve the ports of the bus for nodes
 	pg      *postgres
-	key     string      // of the admin, with nodes
-	roots   []byte      // PEM; of certificates that the run has made
-	bridges bridges     // of connections with TLS
-	ops     []*operator // of each server
-	addrs   []string    // of the transport of each
+	key     string      // admin key of nodes
+	roots   []byte      // PEM of the certificate of nodes; empty: the roots of the system
+	bridges bridges     // carry the connections with TLS
+	ops     []*operator // the admin API of each server
+	addrs   []string    // of each server, for clients
 	restore func(context.Context) error
 
 	users  []string
@@ -49,23 +48,24 @@ type run struct {
 	gen    *generator
 	watch  *watch
 
-	memoryBefore uint64 // bytes that the servers had allocated before the connections
-	kernelBefore uint64 // bytes that the kernel has for objects and sockets, then
+	memoryBefore uint64 // of the servers, before the connections: allocated bytes; resident ones of a running server
+	kernelBefore uint64 // at that moment: bytes of the kernel for objects and sockets
 	memory       uint64 // resident bytes at the end of the measured window
-	allocated    uint64 // bytes that the servers have allocated, then
+	allocated    uint64 // bytes that the servers had allocated at that moment
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
-	stillBusy    float64 // cores in use a while after the end of a counted run
+	stillBusy    float64 // cores in use 5 s after a counted run has sent everything
 	killed       []killed
 	storm        *storm     // brings back connections that have ended; nil: they do not come back
 	killer       killer     // zero: no kill is due
-	living       func()     // mixed: adds what clients did besides sending to the report
-	ended        chan error // capacity 1; when the generator has
-	// of a counted run: when its last message was answered, and had reached those online, on the generator's clock
+	living       func()     // mixed, soak: adds the work of the clients to the report
+	ended        chan error // capacity 1; gets the result of the generator when it ends
+	// of a counted run: when all its messages were answered and had reached the receivers online, or nothing more
+	// came; in ns of the generator's clock
 	sent int64
 }
 
-// mark has the readings at one end of the measured window.
+// mark has the readings at one moment, such as an end of the measured window.
 type mark struct {
 	serverCPU []cpuTime // of each node
 	ownCPU    cpuTime
@@ -76,8 +76,8 @@ type mark struct {
 // diskProbe is the time for which the disk is measured before a run.
 const diskProbe = time.Second
 
-// Run makes the run that p describes. It returns a report also of a run with findings; an error means that
-// there is none.
+// Run makes the run that p describes and returns its report. Findings of the audit are in the report; they are no
+// error.
 func Run(ctx context.Context, p Params) (*Report, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	}
 	r.bridges.all.Wait()
 	if p.URL != "" {
-		// Also when the run was broken off: the server is somebody's.
+		// Restores the limits also after the run was broken off: the server does not belong to the run.
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		err = errors.Join(err, r.restore(after))
 		cancel()
@@ -143,7 +143,7 @@ func (r *run) say(format string, args ...any) {
 	r.p.Progress(Progress{Phase: "prepare", Note: fmt.Sprintf(format, args...)})
 }
 
-// attach takes the addresses of a running server.
+// attach sets the addresses of the running server at p.URL.
 func (r *run) attach() error {
 	u, err := url.Parse(r.p.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
@@ -165,7 +165,8 @@ func (r *run) attach() error {
 	return nil
 }
 
-// prepare raises limits, makes users and the group, and connects.
+// prepare makes the users, raises limits, makes the groups, and dials the connections with which the generator
+// starts.
 func (r *run) prepare(ctx context.Context) (err error) {
 	name := fmt.Sprintf("bench-%06x-", rand.Uint32()>>8)
 	r.users = make([]string, r.p.connections())
@@ -243,7 +244,7 @@ func (r *run) raise(ctx context.Context) (err error) {
 	return nil
 }
 
-// connect makes the connections of users from..to-1.
+// connect makes the connections of users[from:to] and reports how many there are, once a second.
 func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	told := time.Now()
 	all, err := r.dial(ctx, from, to, func(n int) {
@@ -258,8 +259,7 @@ func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	return all, err
 }
 
-// dial makes the connections of users from..to-1, and calls done after each with how many
-// there are.
+// dial makes the connections of users[from:to]. After each it calls done with the number made so far.
 func (r *run) dial(ctx context.Context, from, to int, done func(n int)) ([]greeted, error) {
 	return r.dialer().dialAll(ctx, func(i int) string { return r.addrs[r.p.node(from+i)] }, r.tokens[from:to], done)
 }
@@ -275,9 +275,8 @@ func (r *run) dialer() *dialer {
 	return way
 }
 
-// before takes the readings that the end of the run is compared with. Memory is compared at two similar
-// moments: after an idle time of the same length, in which a server frees the memory that making the users
-// has left.
+// before takes the readings of memory and disk before the load. In the scenario Connections it first leaves the
+// server idle for as long as each step does, so that the server frees the memory that making the users took.
 func (r *run) before(ctx context.Context) error {
 	if r.p.Scenario == Connections {
 		r.say("leaving the server idle for %g s, to know its memory without connections", r.p.Seconds)
@@ -302,7 +301,7 @@ func (r *run) before(ctx context.Context) error {
 	return err
 }
 
-// assemble opens the books and makes the generator of the connections.
+// assemble makes the generator with its connections, its audit, the groups and the senders.
 func (r *run) assemble(all []greeted) error {
 	size := max(r.p.Size, MinSize)
 	c := newCorpus(r.p.Seed, size)
@@ -336,7 +335,7 @@ func (r *run) assemble(all []greeted) error {
 		}
 		g.groups = append(g.groups, g.audit.addGroup(id, first, members))
 	}
-	if len(g.groups) == 1 && r.p.traffic() == groups { // of several, members do not get the same bytes
+	if len(g.groups) == 1 && r.p.traffic() == groups { // with several groups, members get different bytes
 		g.group, g.script = g.groups[0], newScript()
 	}
 	for i := range r.p.senders() {
@@ -353,7 +352,7 @@ func (r *run) assemble(all []greeted) error {
 	return g.joinGroups(all)
 }
 
-// peers returns the users to whom sender i writes, in an order that differs from sender to sender.
+// peers returns the users and groups to which sender i writes. The order differs from sender to sender.
 func (r *run) peers(i int) (all []peer) {
 	g := r.gen
 	direct := func(to int) *convBook {
@@ -371,7 +370,7 @@ func (r *run) peers(i int) (all []peer) {
 	case mesh:
 		for n := range r.p.Receivers {
 			to := (i + n) % r.p.Receivers
-			direct(r.p.Senders + to).streams[1].Gone = r.p.offline() && to >= r.p.watchers() // not there yet
+			direct(r.p.Senders + to).streams[1].Gone = r.p.offline() && to >= r.p.watchers() // offline at first
 		}
 	case ring, people:
 		for n := range r.p.Peers {
@@ -379,7 +378,7 @@ func (r *run) peers(i int) (all []peer) {
 		}
 		if len(g.groups) > 0 && r.p.traffic() == people {
 			all = append(all, peer{book: g.groups[i/r.p.Members]})
-			// or all would write to their groups at the same time
+			// begin elsewhere in the list for each sender, or all would write to their groups at the same time
 			all = slices.Concat(all[i%len(all):], all[:i%len(all)])
 		}
 	}
@@ -415,7 +414,8 @@ func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *pe
 	return nil
 }
 
-// joinGroups begins every member's streams at the heads from its sync.
+// joinGroups starts the streams of each member at the heads in its sync. Senders get these heads, other members
+// follow the script.
 func (g *generator) joinGroups(all []greeted) error {
 	if len(g.groups) == 0 {
 		return nil
@@ -444,7 +444,7 @@ func (g *generator) joinGroups(all []greeted) error {
 				p.head = heads[p.book.id]
 				s.known[p.book.id] = p
 			}
-		} else if g.script != nil && g.log == nil { // which wants each entry as it came
+		} else if g.script != nil && g.log == nil { // an op log needs each entry decoded
 			g.conns[i].place.part = g.script.last
 		}
 	}

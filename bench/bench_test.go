@@ -74,7 +74,7 @@ func TestACorrectServerIsClean(t *testing.T) {
 	}
 }
 
-// The sockets of the system carry what those of a bubble do.
+// A run over sockets of the system behaves as one in a bubble.
 func TestACorrectServerIsCleanOnLoopback(t *testing.T) {
 	for transport, codec := range map[string]string{"ws": "proto", "tcp": "json"} {
 		for scenario, shape := range map[string]string{Direct: "wildfire", Group: "wildfire-100"} {
@@ -91,7 +91,7 @@ func TestACorrectServerIsCleanOnLoopback(t *testing.T) {
 	}
 }
 
-// offline are parameters of a short run whose receivers come at its end.
+// offline returns parameters of a short run whose receivers come at its end.
 func offline(f *fake) Params {
 	p := f.brief(Cluster)
 	p.Postgres, p.Senders, p.Receivers, p.Rounds, p.Window = "", 5, 11, 3, 4
@@ -133,7 +133,7 @@ func TestWhatReceiversWhoComeLaterMissIsLost(t *testing.T) {
 	})
 }
 
-// onePush does wrong once: when seq is pushed to a user for the first time.
+// onePush returns a hook that changes one push: the first one of seq to a user.
 func onePush(seq uint64, wrong func(to *fakeSession, row []byte) []byte) func(*fakeSession, string, uint64, []byte) []byte {
 	done := false
 	return func(to *fakeSession, _ string, q uint64, row []byte) []byte {
@@ -220,7 +220,7 @@ func TestWhatAServerDoesWrongIsFound(t *testing.T) {
 					if !c.want(r.Audit.Findings) || r.Clean(nil) == nil {
 						t.Errorf("findings %v\n%s", r.Audit.Findings, text(r))
 					}
-					// The op log of such a run convicts the server by itself.
+					// The checker finds the same in the op log of the run, without the audit.
 					if j.Findings[c.class] == 0 || len(j.Witnesses) == 0 || j.Witnesses[0].Where == "" {
 						t.Errorf("of the op log: findings %v, want %s\n%v", j.Findings, c.class, j.Witnesses)
 					}
@@ -240,7 +240,7 @@ func TestWhatAServerDoesWrongIsFound(t *testing.T) {
 	}
 }
 
-// logged runs p with an op log, and has that checked.
+// logged runs p with an op log, and checks the log.
 func logged(t *testing.T, p Params) (*Report, *checker.Report) {
 	t.Helper()
 	p.OpLog = filepath.Join(t.TempDir(), "run"+[]string{".jsonl", ".ops"}[p.Seed%2])
@@ -338,8 +338,8 @@ func TestALaggingConnectionCatchesUpByHistory(t *testing.T) {
 	}
 }
 
-// A server that is busy puts off what a connection asks for when it lagged. It is asked for again,
-// and is no send that was put off.
+// A busy server puts off what a connection asks for after a lag. The connection asks again, and that does not
+// count as a send that was put off.
 func TestALaggingConnectionAsksAgainForWhatWasPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
@@ -510,8 +510,8 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 	})
 }
 
-// A generator that stood still over the end of the window has offered what was due in it, and
-// what it has not looked for is not missing.
+// A generator that stood still over the end of the window has offered the messages that were due in it. Its drain
+// does not end before it has looked at the sockets.
 func TestAGeneratorThatStoodStillCountsWhatWasDue(t *testing.T) {
 	c := newCorpus(1, 1)
 	g := newGenerator(wire.Encoding{}, c, newAudit(c))

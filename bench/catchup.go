@@ -6,7 +6,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// The recovery of a real client: it repeats refused sends, syncs when it lags, and reads its missed messages.
+// This file has what a real client does to recover: it repeats sends that were put off, syncs when it lags, and
+// reads its missed messages.
 
 // retry is a message to be sent again.
 type retry struct {
@@ -22,7 +23,7 @@ const defaultRetryMs = 100
 func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	g.errors[e.Code]++
 	if id > controlID && e.Retryable && (g.gone != nil || g.errand == nil) {
-		c.refused = true // what it has not read it asks for again, at the next joinTurn
+		c.refused = true // comeAndGo asks again, at the next joinTurn
 		g.asksPutOff[e.Code]++
 	}
 	s := c.sender
@@ -37,7 +38,7 @@ func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 		g.tally.rejected++
 		g.settle(s, sl)
 	case im.Code(e.Code) == im.CodeBehind && sl.attempts == 1:
-		// No earlier attempt ended unknown, so there is nothing to look for. P-4.7
+		// This was the first attempt, so there is no stored message to look for. P-4.7
 		sl.after = max(sl.after, e.Head)
 		c.again = append(c.again, id)
 		g.mark(c)
@@ -62,7 +63,7 @@ func (g *generator) dueRetries(now int64) {
 	g.retries = rest
 }
 
-// request sends a frame under an id of its own.
+// request sends a frame under an id of its own. If it belongs to the errand, the time to its answer is measured.
 func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.controls++
 	f.Id = controlID + g.controls
@@ -87,13 +88,13 @@ func (g *generator) send(c *conn, f *petrelv1.ClientFrame) {
 	g.mark(c)
 }
 
-// syncPage requests the parts that the page names as missing.
+// syncPage requests the entries that a page shows as missing, and the next page.
 func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 	c.token = p.Token
 	for _, state := range p.Convs {
 		v := g.audit.named([]byte(state.Conv))
 		if v == nil {
-			if g.gone != nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
+			if g.gone != nil && state.Conv[0] == directConv { // a new one: the audit knows it after its first message
 				g.fallBehind(c, state.Conv)
 				g.askHistory(c, state.Conv, 0)
 			}
@@ -115,7 +116,8 @@ func (g *generator) askHistory(c *conn, conv string, after uint64) {
 		After: after}}})
 }
 
-// historyPage takes missed messages; they count as delivered.
+// historyPage handles a page of history, and requests the next one. Missed messages count as delivered, unless
+// the errand only compares.
 func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	g.pages++
 	last, compares := uint64(0), g.errand != nil && g.errand.compares
@@ -146,7 +148,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	if v != nil && last > 0 {
 		v.Head = max(v.Head, p.Head)
 		if st := v.stream(c.index); st != nil && (p.More || !compares && st.Lowest() <= p.Head) {
-			if !compares { // what is here is not read again
+			if !compares { // skips what the stream has
 				last = max(last, st.Lowest()-1)
 			}
 			g.askHistory(c, p.Conv, last)
@@ -156,7 +158,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	g.readNext(c)
 }
 
-// historiesAtOnce bounds the pages that a connection that is back waits for.
+// historiesAtOnce is how many pages of history a connection that came back requests at a time.
 const historiesAtOnce = 4
 
 // readSome requests the first of the conversations that a connection has to read.

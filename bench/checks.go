@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Check is one criterion of a counted run, after those of WildfireChat's tests: the numbers are exact, and
-// the server is idle soon after the end.
+// Check is one criterion of a counted run, modelled on the tests of WildfireChat: the numbers are exact, and the
+// server is idle soon after the end.
 type Check struct {
 	Name string  `json:"name"` // a key of checkTexts
 	Want float64 `json:"want"`
@@ -38,8 +38,8 @@ const (
 	steadySeconds = 20 // a shorter run shows nothing
 )
 
-// checks returns the checks of a counted run whose history was read from the beginning; mine are the messages
-// found in it.
+// checks returns the checks of a counted run. mine is the number of messages of the run that were found in the
+// histories.
 func (r *run) checks(mine uint64) (all []Check) {
 	p, g := &r.p, r.gen
 	exact := func(name string, want, got uint64) {
@@ -51,7 +51,7 @@ func (r *run) checks(mine uint64) (all []Check) {
 	}
 	exact("acked", planned, g.tally.accepted)
 	if p.offline() {
-		exact("stored", planned, g.tally.delivered) // what the watcher has got, and the others have read
+		exact("stored", planned, g.tally.delivered) // pushed to the watcher, or read by the others
 	} else {
 		exact("stored", planned, mine)
 		receivers := uint64(1)
@@ -73,8 +73,8 @@ func (r *run) checks(mine uint64) (all []Check) {
 	return all
 }
 
-// steady returns the CPU of the tenth of the seconds with the least load, as a share of the median; not ok:
-// the run was too short.
+// steady returns the CPU that a second used at the 10th percentile, as a share of the median. ok is false if the
+// run was too short, or its load uneven.
 func (r *run) steady() (share float64, ok bool) {
 	var used []float64
 	// whole seconds of load
@@ -84,7 +84,7 @@ func (r *run) steady() (share float64, ok bool) {
 			used = append(used, s.Servers.CPU+s.Servers.PostgresCPU)
 		}
 	}
-	// where clients come and go by themselves, load does too
+	// with random pauses and with kills the load is uneven
 	if len(used) < steadySeconds || len(r.p.IntervalMS) > 0 || r.p.KillS > 0 {
 		return 0, false
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Connections that come, end and come back while the generator runs, and their requests, one after the other.
+// This file has the connections that come, end and come back while the generator runs, and the errands.
 
 // comer is a new connection for the generator to take over.
 type comer struct {
@@ -24,31 +24,33 @@ type goner struct {
 	at    time.Time
 }
 
-// joinTurn is the interval at which a connection syncs for all new conversations at once. P-6.1
+// joinTurn is the interval at which connections sync because of new conversations, once for all of them. P-6.1
 const joinTurn = time.Second
 
-// wentAway is the reason of a connection that its client has ended.
+// wentAway is the reason for the end of a connection that its client closed.
 const wentAway = "went away"
 
-// errand is a series of requests of some connections: each makes a request when the one before is answered.
+// errand is a series of requests of some connections. Each connection makes its next request when the last one is
+// answered.
 type errand struct {
 	name   string
 	conns  []*conn
 	atOnce int                                // connections that ask at a time
 	each   int                                // requests of each connection
 	next   func(c *conn) bool                 // makes the next request; false: there is none
-	is     func(f *petrelv1.ClientFrame) bool // whether a request is one of these
-	free   bool                               // requests are made elsewhere, without turns
+	is     func(f *petrelv1.ClientFrame) bool // reports whether a request belongs to the errand
+	free   bool                               // generator.live makes the requests; the errand only times them
 
-	compares bool // what is read counts for nobody: those who read were online
+	compares bool // the entries are compared with the audit and not counted: their readers were online
 
 	times *hdrhistogram.Histogram
 	count uint64 // answers
-	begun int    // connections
-	busy  int    // of them, those that are not done
+	begun int    // connections that have begun
+	busy  int    // connections that have begun and are not done
 }
 
-// comeAndGo takes over new connections, ends all if that is asked for, and begins the next errand.
+// comeAndGo ends all connections if dropAll is set, takes over new ones, makes the syncs and reads that are due,
+// and begins the next errand.
 func (g *generator) comeAndGo(now int64) {
 	if g.dropAll.CompareAndSwap(true, false) {
 		for _, c := range g.conns {
@@ -66,7 +68,7 @@ func (g *generator) comeAndGo(now int64) {
 	if now >= g.joinsDue {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
-			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // a reader of offline messages has a list of its own
+			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // an errand fills unread itself, and leaves behind empty
 				g.toReadBehind(c)
 				g.readSome(c)
 			}
@@ -88,8 +90,8 @@ func (g *generator) comeAndGo(now int64) {
 	}
 }
 
-// attach takes over a connection that has come or come back. It reads its missed messages, and repeats its
-// unanswered sends.
+// attach takes over a connection that has come or come back. It queues its missed messages for reading and its
+// unanswered sends for a repeat.
 func (g *generator) attach(b *comer, now int64) {
 	c := g.conns[b.index]
 	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined, c.refused = b.fd, nil, nil, b.token, "", c.unread[:0],
@@ -107,7 +109,7 @@ func (g *generator) attach(b *comer, now int64) {
 	}
 	for _, state := range b.convs {
 		v := g.audit.named([]byte(state.Conv))
-		if v == nil && state.Conv[0] == directConv { // nobody knows a new one before its first message is read
+		if v == nil && state.Conv[0] == directConv { // a new one: the audit knows it after its first message
 			g.fallBehind(c, state.Conv)
 		} else if v != nil {
 			v.Head = max(v.Head, state.Head)
@@ -116,7 +118,7 @@ func (g *generator) attach(b *comer, now int64) {
 			}
 		}
 	}
-	g.toReadBehind(c) // also what an earlier connection has not read to its end
+	g.toReadBehind(c) // also those that an earlier connection of the user did not read to their ends
 	if g.gone != nil {
 		g.readSome(c)
 	}
@@ -135,7 +137,7 @@ func (g *generator) attach(b *comer, now int64) {
 	g.received(c, b.early, now)
 }
 
-// toReadBehind queues the conversations that a connection has not read to their ends.
+// toReadBehind replaces the list of conversations that a connection reads next, unread, by those in behind.
 func (g *generator) toReadBehind(c *conn) {
 	c.unread = c.unread[:0]
 	for conv := range c.behind {
@@ -143,32 +145,33 @@ func (g *generator) toReadBehind(c *conn) {
 	}
 }
 
-// fallBehind queues a conversation for reading.
+// fallBehind notes that a connection has not read a conversation to its end.
 func (g *generator) fallBehind(c *conn, conv string) {
-	if c.behind == nil { // it comes once
+	if c.behind == nil {
 		c.behind = map[string]bool{}
 	}
 	c.behind[conv] = true
 }
 
-// The prefixes of ids: of a direct conversation, and of an inbox.
+// The first letters of the ids of direct conversations and of inboxes.
 const (
 	directConv = 'd'
 	inboxConv  = 'i'
 )
 
-// leave lets a connection that has ended come back.
+// leave hands a connection that has ended to the channel gone, so that it is dialed again. Its end is a finding,
+// unless its client or a storm ended it.
 func (g *generator) leave(c *conn, reason string) {
 	if !g.storming.Load() && reason != wentAway {
 		g.lost = append(g.lost, reason)
 	}
-	c.again = c.again[:0] // all are sent again when it is back, also those that were put off
+	c.again = c.again[:0] // attach repeats all, also those that were put off
 	g.retries = slices.DeleteFunc(g.retries, func(r retry) bool { return r.sender == c.sender })
 	g.away.Add(1)
 	g.gone <- goner{c.index, c.token, time.Now()} // has room for all
 }
 
-// answered takes the answer to a request of the errand.
+// answered records the time of the answer to a request of the errand.
 func (g *generator) answered(c *conn, now int64) {
 	e := g.errand
 	observe(e.times, now-c.asked)
@@ -176,7 +179,8 @@ func (g *generator) answered(c *conn, now int64) {
 	c.askID = 0
 }
 
-// goOn makes the next request of a connection, if there is one.
+// goOn continues the errand after a request of c is over: with the next request of c, or, if c has none left or
+// has ended, with another connection. After the last one it ends the errand.
 func (g *generator) goOn(c *conn) {
 	e := g.errand
 	if e == nil || e.free || c.askID != 0 {
@@ -192,7 +196,7 @@ func (g *generator) goOn(c *conn) {
 	g.checkErrand()
 }
 
-// another begins with one more connection, if there is one.
+// another lets the next connection of the errand begin. It skips those that are closed or have no request.
 func (g *generator) another() {
 	for e := g.errand; e.begun < len(e.conns); {
 		c := e.conns[e.begun]
@@ -205,7 +209,7 @@ func (g *generator) another() {
 	}
 }
 
-// checkErrand ends the errand if all is done.
+// checkErrand ends the errand if all its connections are done.
 func (g *generator) checkErrand() {
 	if e := g.errand; e.busy == 0 && e.begun == len(e.conns) {
 		g.errand = nil
@@ -213,7 +217,7 @@ func (g *generator) checkErrand() {
 	}
 }
 
-// ask makes an errand of requests that are all alike.
+// ask returns an errand in which each connection makes a number of requests; the function request builds each.
 func (g *generator) ask(name string, conns []*conn, atOnce, each int, request func(c *conn) *petrelv1.ClientFrame,
 	is func(f *petrelv1.ClientFrame) bool) *errand {
 	return &errand{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3),

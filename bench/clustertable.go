@@ -11,8 +11,8 @@ type Table struct {
 	Runs []*Report `json:"runs"`
 }
 
-// WriteText writes the table for people. The share is that of the first run's messages per CPU-second of all
-// Petrel nodes.
+// WriteText writes the table for people. A share is the number of messages per CPU-second, in percent of that of
+// the first run: once for the nodes alone, once with PostgreSQL.
 func (t *Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(

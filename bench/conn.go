@@ -14,41 +14,41 @@ type conn struct {
 	index   int
 	fd      int    // -1: closed
 	in      []byte // the beginning of a frame that is not complete
-	out     []byte // what the socket did not take yet
+	out     []byte // bytes that the socket did not take yet
 	place   reader // in the group's script
 	sender  *sender
 	again   []uint64        // numbers of messages to send once more
 	token   []byte          // of the last sync page
-	unread  []string        // conversations whose history is asked for when another one has come
-	behind  map[string]bool // conversations that are not read to their end
-	askID   uint64          // of the request of an errand that has no answer yet; 0: none
-	asked   int64           // when it was made
+	unread  []string        // conversations to read next; their histories are asked for one after the other
+	behind  map[string]bool // conversations that were not read to their ends
+	askID   uint64          // id of the request of an errand that has no answer yet; 0: none
+	asked   int64           // when that request was made
 	left    int             // requests of the errand that are still to be made
-	got     uint64          // messages, each once
+	got     uint64          // messages received, each counted once
 	kicked  string          // what the server said before it closed
 	dirty   bool            // has something to send in this turn
 	back    bool            // was lost, and has come back
 	joined  bool            // is to sync because of a new conversation
-	refused bool            // a request of it was put off
-	later   bool            // is read in turn, not when something comes; its latencies are not the server's
+	refused bool            // the server put off a request of it
+	later   bool            // is read in turn, not at each event, so its latencies do not count
 }
 
 // sender is the sending side of a connection.
 type sender struct {
 	conn    *conn
 	ordinal uint32
-	peers   []peer           // in turn: message 1 goes to the first
+	peers   []peer           // message 1 goes to the first, message 2 to the second, and so on in turn
 	known   map[string]*peer // of groups, by id
 
-	window, windowBytes         int // what may be unanswered
-	largest                     int // bytes of a frame, with room for longer numbers
+	window, windowBytes         int // how many sends, and bytes of them, may be unanswered
+	largest                     int // bytes that the next send may take
 	unanswered, unansweredBytes int
-	slots                       []slot // unanswered sends, by number; a power of two
+	slots                       []slot // unanswered sends, by number modulo the length, a power of two
 }
 
 // peer is a user or group that a sender writes to.
 type peer struct {
-	user string // until the conversation's id is known
+	user string // named in sends until the id of the conversation is known
 	book *convBook
 	head uint64 // highest seq of the conversation that the sender knows
 }
@@ -86,8 +86,8 @@ func (g *generator) received(c *conn, b []byte, now int64) {
 	c.in = c.in[:copy(c.in, c.in[n:])]
 }
 
-// follow takes the part of b that equals the script and returns the rest, which continues at the script's
-// end. If b differs, the current frame is put together in c.in.
+// follow books the bytes of b that equal the script, and returns those behind the end of the script. If b
+// differs, it moves the current frame and the rest of b into c.in, and returns nil.
 func (g *generator) follow(c *conn, b []byte, now int64) []byte {
 	for len(b) > 0 {
 		rest, diverged := c.place.match(b)
@@ -106,15 +106,15 @@ func (g *generator) follow(c *conn, b []byte, now int64) []byte {
 	return nil
 }
 
-// deliver books audited messages that have reached one more member.
+// deliver books messages of the script, which are audited already, as delivered to c.
 func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 	if len(msgs) == 0 {
 		return
 	}
 	st := g.group.stream(c.index)
 	for len(msgs) > 0 {
-		// Those that one turn composed share the moment, and are booked at once
-		// if they go on where the stream stands.
+		// Messages that one turn composed have the same time of sending. Those with consecutive seqs are booked
+		// together, if they continue the stream.
 		n := 1
 		for n < len(msgs) && msgs[n].sentNs == msgs[0].sentNs && msgs[n].seq == msgs[0].seq+uint64(n) {
 			n++
@@ -135,8 +135,8 @@ func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 	}
 }
 
-// arrived counts first deliveries; a message that the audit found wrong has no time of sending and does not
-// count.
+// arrived counts n messages as delivered to c. If the audit did not take a message as new and right, its sentNs
+// is negative, and it does not count.
 func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 	if sentNs < 0 {
 		return
@@ -148,7 +148,7 @@ func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 	}
 }
 
-// frames takes the complete frames of b and returns their length.
+// frames handles the complete frames of b and returns their length.
 func (g *generator) frames(c *conn, b []byte, now int64) (n int) {
 	for c.fd >= 0 {
 		content, size, op, err := split(g.enc, b[n:])
@@ -195,7 +195,7 @@ func (g *generator) frame(c *conn, raw, content []byte, op ws.OpCode, now int64)
 		g.acked(c, &f, now)
 	case eventsFrame:
 		if g.presences != nil {
-			if s, err := decodeServerFrame(g.enc.Codec, content); err == nil { // scan has read it
+			if s, err := decodeServerFrame(g.enc.Codec, content); err == nil { // cannot fail: scan has read the frame
 				g.presences.take(s.GetEvents().GetPresences())
 			}
 		}
@@ -210,7 +210,7 @@ func (g *generator) frame(c *conn, raw, content []byte, op ws.OpCode, now int64)
 	}
 }
 
-// sameAsScript takes a frame that comes next in the script.
+// sameAsScript books a frame if it is the next one in the script, and reports whether it is.
 func (g *generator) sameAsScript(c *conn, raw []byte, now int64) bool {
 	r := &c.place
 	if r.atEnd() || !bytesBegin(r.part.data[r.off:], raw) {
@@ -225,7 +225,7 @@ func bytesBegin(b, prefix []byte) bool {
 	return len(b) >= len(prefix) && string(b[:len(prefix)]) == string(prefix)
 }
 
-// events takes an Events frame.
+// events handles an Events frame.
 func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 	leads := c.place.part != nil && c.place.atEnd()
 	if !leads {
@@ -242,7 +242,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if !more {
 			break
 		}
-		// may say that there is a conversation which the sync page did not have. P-6.3
+		// an entry of the inbox may announce a conversation that the sync page did not have. P-6.3
 		if len(e.conv) > 0 && e.conv[0] == inboxConv && g.gone != nil && (c.back || !g.seldom) {
 			c.joined = true
 		}
@@ -265,7 +265,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 	}
 }
 
-// saw records the head of a conversation of the sender.
+// saw raises the head that the sender knows of the conversation of e.
 func (s *sender) saw(e *entry) {
 	if p := s.known[string(e.conv)]; p != nil {
 		p.head = max(p.head, e.seq)
@@ -278,7 +278,7 @@ func (s *sender) saw(e *entry) {
 	}
 }
 
-// acked takes the ack of a send.
+// acked handles the ack of a send.
 func (g *generator) acked(c *conn, f *frame, now int64) {
 	s := c.sender
 	if s == nil {
@@ -314,7 +314,7 @@ func (g *generator) settle(s *sender, sl *slot) {
 	g.mark(s.conn)
 }
 
-// mark queues the connection for the check after this turn's reads.
+// mark queues a connection for the next flush.
 func (g *generator) mark(c *conn) {
 	if !c.dirty {
 		c.dirty = true
@@ -322,7 +322,7 @@ func (g *generator) mark(c *conn) {
 	}
 }
 
-// lose gives a connection up.
+// lose closes a connection. Unless it is to come back, its streams end, and its unanswered sends stay unknown.
 func (g *generator) lose(c *conn, reason string) {
 	if c.fd < 0 {
 		return
@@ -332,7 +332,7 @@ func (g *generator) lose(c *conn, reason string) {
 	g.open--
 	if c.askID != 0 {
 		c.askID = 0
-		defer g.goOn(c) // which has another one do it
+		defer g.goOn(c) // the errand continues with another connection
 	}
 	if c.kicked != "" {
 		reason = c.kicked
@@ -353,15 +353,15 @@ func (g *generator) lose(c *conn, reason string) {
 	}
 }
 
-// other takes the frames that do not come with every message.
+// other handles all frames except acks and events.
 func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
 	if c.askID != 0 && c.askID == f.Id {
-		if began := c.asked; f.GetSync().GetMore() { // one sync, of several pages
+		if began := c.asked; f.GetSync().GetMore() { // several pages are one sync
 			c.askID = 0
 			defer func() { c.asked = began }()
 		} else {
 			g.answered(c, now)
-			defer g.goOn(c) // when the answer was looked at
+			defer g.goOn(c) // after the answer was handled below
 		}
 	}
 	switch b := f.Body.(type) {

@@ -6,9 +6,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// cursorTurn is the interval at which a connection sends how far it has read each conversation, and
-// cursorSlices the number of steps of that interval, so that the connections do not all send at the same
-// moment. Spec: P-8.6.
+// cursorTurn is the interval at which a connection sends its read cursors. cursorSlices is the number of steps of
+// that interval; in each step other connections send, so that they do not all send at the same moment. Spec:
+// P-8.6.
 const (
 	cursorTurn   = time.Second
 	cursorSlices = 100
@@ -38,7 +38,7 @@ func (g *generator) moveCursors(now int64) {
 	}
 }
 
-// moveCursor sends the newest entry of v that c has as read, if it is newer than before.
+// moveCursor moves the read cursor of c in v to the newest entry that c has got, if there is a new one.
 func (g *generator) moveCursor(c *conn, v *convBook) {
 	st := v.stream(c.index)
 	if c.fd < 0 || st == nil || st.Next() <= max(1, g.cursorAt[st]+1) {
@@ -49,7 +49,7 @@ func (g *generator) moveCursor(c *conn, v *convBook) {
 		Read: st.Next() - 1}}})
 }
 
-// capabilities are those that the connections of a run offer.
+// capabilities returns the capabilities that the connections of a run offer.
 func (p *Params) capabilities() []string {
 	switch {
 	case p.Receipts:

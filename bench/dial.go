@@ -22,7 +22,7 @@ import (
 
 // greeted is a connection that has been welcomed and has synced.
 type greeted struct {
-	fd      int // non-blocking, the caller's
+	fd      int // non-blocking; the caller closes it
 	welcome *petrelv1.Welcome
 	token   []byte
 	convs   []*petrelv1.ConvState
@@ -36,7 +36,7 @@ const (
 	dialTimeout = 30 * time.Second // for one connection, from the dial to the sync page
 )
 
-// dialer is how connections are made.
+// dialer makes connections to servers.
 type dialer struct {
 	e            wire.Encoding
 	capabilities []string
@@ -46,12 +46,12 @@ type dialer struct {
 	bridges      *bridges    // with TLS
 
 	net     *sockets
-	sources uint64        // addresses of loopback from which to come; 0, 1: the system chooses
-	dialed  atomic.Uint64 // connections
+	sources uint64        // loopback addresses from which to connect in turn; 0, 1: the system chooses
+	dialed  atomic.Uint64 // connections so far
 }
 
-// portsOfSource bounds the connections from one address. It has about 60,000 ports for each address of a
-// server.
+// portsOfSource is about how many connections come from one address. An address has about 60,000 ports for each
+// address of a server.
 const portsOfSource = 20_000
 
 // source returns the address from which the next connection to addr comes; nil: the system chooses.
@@ -63,8 +63,8 @@ func (d *dialer) source(addr string) net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 1+byte(n>>8), byte(n))}
 }
 
-// dialAll makes a connection for each token, some at a time, to addr of its
-// index.
+// dialAll makes a connection for each token, atOnce at a time: connection i goes to addr(i). After each it calls
+// done with the number made so far. If one fails, it closes the others.
 func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []string,
 	done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -116,7 +116,7 @@ func (d *dialer) dialAll(ctx context.Context, addr func(i int) string, tokens []
 	return all, nil
 }
 
-// dial connects, says hello and syncs from a token of a sync page; nil: from the beginning.
+// dial connects, says hello, and syncs from the sync token since; nil: from the beginning.
 func (d *dialer) dial(ctx context.Context, addr, token, device string, since []byte) (g greeted, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -134,7 +134,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 	bridged := false
 	defer func() {
 		if !bridged {
-			_ = nc.Close() // the generator has a socket of its own
+			_ = nc.Close() // the generator has a duplicate of the socket
 		}
 	}()
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
@@ -199,7 +199,7 @@ func (t *talk) upgrade(host string) error {
 		return fmt.Errorf("ask for a WebSocket: %w", err)
 	}
 	if br != nil { // something came with the answer
-		b, _ := br.Peek(br.Buffered()) // which is there
+		b, _ := br.Peek(br.Buffered()) // never fails: the bytes are there
 		t.in = bytes.Clone(b)
 		ws.PutReader(br)
 	}

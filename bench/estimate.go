@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Capacity from the measured cost of each step of a message. The steps are those into which WildfireChat
-// divides a message: send, distribution, notification, push, pull. The questions are those of OpenIM's
-// tables: how many users, how many of them online, and what do they do?
+// This file estimates capacity from the measured cost of each step of a message. The steps are those of
+// WildfireChat: send, distribution, notification, push, pull. The questions are those of the tables of OpenIM:
+// how many users there are, how many of them are online, and what they do.
 
-// Costs are what each step costs, as it was measured. Times are of CPU of the servers.
+// Costs has the measured cost of each step. Microseconds are CPU time of the servers.
 type Costs struct {
 	At      time.Time `json:"at"`
 	Command string    `json:"command"`
@@ -24,29 +24,29 @@ type Costs struct {
 	Disk    Disk      `json:"disk"`
 
 	Commit     float64 `json:"commit_us"`     // one commit, however many messages and receipts are in it
-	CommitTime float64 `json:"commit_ms"`     // how long one takes: what comes meanwhile shares the next one
+	CommitTime float64 `json:"commit_ms"`     // duration of one commit; messages that come meanwhile share the next one
 	Send       float64 `json:"send_us"`       // one message, without its commit: in, numbered, stored, acked
 	Delivery   float64 `json:"delivery_us"`   // one message to one connection
-	Receipt    float64 `json:"receipt_us"`    // a read cursor that moves, without its commit, and tells the sender
+	Receipt    float64 `json:"receipt_us"`    // a move of a read cursor and its receipt to the sender, without a commit
 	Login      float64 `json:"login_us"`      // a connection that says hello and syncs
 	History    float64 `json:"history_us"`    // a page of a conversation
 	Idle       float64 `json:"idle_us_per_s"` // a connection, for each second
 	Base       float64 `json:"base_cores"`    // a server with nothing to do
 
-	// cluster: a message to the owner of its conversation on another node, and its answer
+	// cluster: to carry a message to an owner on another node, and its answer back
 	Forward  float64 `json:"forward_us"`
-	Postgres float64 `json:"postgres_us"` // cluster: a message, of the CPU of PostgreSQL
+	Postgres float64 `json:"postgres_us"` // cluster: CPU time of PostgreSQL for a message
 
 	BaseBytes   float64 `json:"base_bytes"`       // memory of a server without connections
-	UserBytes   float64 `json:"connection_bytes"` // of each connection, outside the kernel
-	KernelBytes float64 `json:"kernel_bytes"`     // and in it, of one end
+	UserBytes   float64 `json:"connection_bytes"` // memory of each connection, outside the kernel
+	KernelBytes float64 `json:"kernel_bytes"`     // memory of each connection in the kernel, of one end
 	DiskBytes   float64 `json:"disk_bytes"`       // of a message, without its text
 }
 
 //go:embed costs.json
 var measuredCosts []byte
 
-// DefaultCosts are those of costs.json, which says on what they were measured.
+// DefaultCosts returns the costs in costs.json, which names the machine on which they were measured.
 func DefaultCosts() (c Costs) {
 	if err := json.Unmarshal(measuredCosts, &c); err != nil {
 		panic(err) // the file is ours
@@ -76,19 +76,19 @@ func ReadCosts(file string) (c Costs, err error) {
 	return e.Costs, nil
 }
 
-// Plan is what there is to be capacity for.
+// Plan is the load for which capacity is estimated.
 type Plan struct {
 	Users     float64 `json:"users"`
 	Online    float64 `json:"online"` // share of the users in the busiest hour: 0 to 1
 	Routine   Routine `json:"routine"`
-	Hours     float64 `json:"busy_hours"` // a day has as many messages as so many of the busiest hours
+	Hours     float64 `json:"busy_hours"` // messages of a day, divided by those of its busiest hour
 	Size      float64 `json:"size"`       // bytes of a text
 	Days      float64 `json:"days"`       // for which messages are kept
 	Load      float64 `json:"load"`       // share of the processors that may be in use in the busiest hour: 0 to 1
 	NodeCores float64 `json:"node_cores"` // processors of one machine
 }
 
-// DefaultPlan is one for a million users.
+// DefaultPlan returns a plan for a million users.
 func DefaultPlan() Plan {
 	return Plan{Users: 1e6, Online: 0.1, Routine: *usualRoutine(), Hours: 8, Size: 100, Days: 365, Load: 0.5,
 		NodeCores: 8}
@@ -111,9 +111,9 @@ func (p *Plan) Check() error {
 	return p.Routine.Check()
 }
 
-// Stage is one step of what a server does.
+// Stage is one kind of work of a server.
 type Stage struct {
-	// send, commit, distribution, notification, receipts, push, pull, logins, idle, cluster, database
+	// send, commit, distribution, notification, receipts, push, pull, logins, idle, cluster
 	Name    string  `json:"name"`
 	PerS    float64 `json:"per_s"`
 	CPUEach float64 `json:"cpu_us"`
@@ -121,7 +121,7 @@ type Stage struct {
 	Formula string  `json:"formula"`
 }
 
-// Estimate is what a plan needs.
+// Estimate has the capacity that a plan needs.
 type Estimate struct {
 	Plan   Plan    `json:"plan"`
 	Costs  Costs   `json:"costs"`
@@ -129,7 +129,7 @@ type Estimate struct {
 
 	Connections float64 `json:"connections"`
 	Busy        float64 `json:"busy_cores"`     // in use in the busiest hour, without the database
-	Cores       float64 `json:"cores"`          // to have, so that Load is kept
+	Cores       float64 `json:"cores"`          // to have, so that the share Plan.Load of them is in use
 	Nodes       float64 `json:"nodes"`          // machines of NodeCores; one more lets one of several fail
 	Batch       float64 `json:"per_commit"`     // messages and receipts in a commit
 	Memory      float64 `json:"memory_bytes"`   // of all nodes together, with that of the kernel
@@ -139,22 +139,22 @@ type Estimate struct {
 	Databases   float64 `json:"databases"` // machines of NodeCores for PostgreSQL; 0: one node has its own store
 	DatabaseCPU float64 `json:"database_cores"`
 
-	Formulas []string `json:"formulas"` // of what is not a stage
+	Formulas []string `json:"formulas"` // of the figures that are not stages
 
-	Against []Measured `json:"against,omitempty"` // runs of the scenario mixed, with what the costs say of them
+	Against []Measured `json:"against,omitempty"` // runs of mixed and soak, each with its estimate
 }
 
-// Measured is a run, and what the costs say of it.
+// Measured is a run and its estimate.
 type Measured struct {
 	Clients   int     `json:"clients"`
 	Speed     float64 `json:"speed"`
 	Sends     float64 `json:"sends_per_s"`
 	Cores     float64 `json:"cores"`           // of the server, measured
 	Estimated float64 `json:"estimated_cores"` // by the costs
-	Off       float64 `json:"off"`             // how much more than measured: 0.1 is a tenth
+	Off       float64 `json:"off"`             // estimate ÷ measurement − 1: 0.1 is a tenth too much
 }
 
-// Hold compares the estimate of a run of the scenario mixed with its measurement.
+// Hold adds a run of mixed or soak to Against, with its estimate. Other runs, and overloaded ones, are an error.
 func (e *Estimate) Hold(r *Report) error {
 	p := &r.Params
 	if p.Routine == nil || r.Seconds == 0 || r.Server.CPU == 0 {
@@ -173,14 +173,15 @@ func (e *Estimate) Hold(r *Report) error {
 
 const (
 	frameOut = 130.0 // bytes of a delivery beside its text: frame, ids, WebSocket, TCP, IP, Ethernet
-	// A node that is to be replaced within minutes has no more connections than this.
+	// nodeConnections is the most that a node should have, if another one is to replace it within minutes.
 	nodeConnections = 500_000
 )
 
 // NewEstimate estimates the needs of a plan.
 func NewEstimate(p Plan, c Costs) *Estimate {
 	e := &Estimate{Plan: p, Costs: c, Connections: math.Ceil(p.Users * p.Online)}
-	// The number of nodes decides how many messages go to another node, which takes processors.
+	// More nodes need more CPU, since they send more messages to each other. So the estimate is repeated until
+	// the number of nodes does not grow any more.
 	for e.Nodes = 1; ; {
 		nodes := e.Nodes
 		e.count()
@@ -195,24 +196,25 @@ func NewEstimate(p Plan, c Costs) *Estimate {
 // load is what connections do in a second.
 type load struct{ sends, deliveries, receipts, logins, opens float64 }
 
-// loadOf returns the load of so many people who are so many times as fast.
+// loadOf returns the load of a number of connections whose users do everything speed times as fast as people.
 func loadOf(r *Routine, connections, speed float64) (l load) {
 	each := connections * speed / 3600
 	l.sends = each * (r.Direct + r.Group)
 	others := math.Max(0, math.Min(float64(r.Members), connections)-1)
 	l.deliveries = each * (r.Direct + r.Group*others)
-	// A client tells once a second what it has read, of each conversation in which there is something new:
-	// to each direct conversation somebody writes r.Direct an hour, to each group all others do.
+	// A client sends its read cursor of a conversation at most once a second, if there is something new. A direct
+	// conversation gets r.Direct messages an hour, a group as many from each other member as r.Group.
 	direct, group := speed*r.Direct/3600, speed*r.Group*others/3600
 	l.receipts = connections * (once(direct) + once(group))
 	l.logins, l.opens = each*r.Logins, each*r.Opens
 	return l
 }
 
-// once converts the rate of an event into how often it is seen by a look once a second.
+// once returns the probability of at least one event in a second, from the mean number of events in a second.
 func once(rate float64) float64 { return 1 - math.Exp(-rate) }
 
-// stages returns the stages of a load on so many nodes.
+// stages calls add for each stage of a load on a number of nodes. It returns how many messages and receipts a
+// commit has.
 func (c *Costs) stages(l load, connections, nodes float64, add func(name string, perS, each float64,
 	formula string)) (batch float64) {
 	entries := l.sends + l.receipts // a receipt is durable too
@@ -233,10 +235,12 @@ func (c *Costs) stages(l load, connections, nodes float64, add func(name string,
 	return batch
 }
 
-// batch returns the entries of a commit at a rate: those that come while the commit before is under way.
+// batch returns how many entries a commit has: one, and those that came during the commit before it, at perS
+// entries per second.
 func (c *Costs) batch(perS float64) float64 { return 1 + perS*c.CommitTime/1e3 }
 
-// Cores returns the cores that so many connections of people keep busy, who are so many times as fast.
+// Cores returns how many cores of one node are in use by connections whose users do everything speed times as
+// fast as people.
 func (c *Costs) Cores(r *Routine, connections int, speed float64) (cores float64) {
 	n := float64(connections)
 	c.stages(loadOf(r, n, speed), n, 1, func(_ string, perS, each float64, _ string) { cores += perS * each / 1e6 })
@@ -326,8 +330,8 @@ func (e *Estimate) WriteText(w io.Writer) error {
 	return err
 }
 
-// MeasureCosts measures all costs but those of a cluster, which it keeps from c, with short runs on this
-// machine. p names the place and the program.
+// MeasureCosts measures the costs by short runs on this machine. Those of a cluster stay as in c, and so does the
+// cost of a commit if the runs do not show it. p has the scale, the folder and the program of the runs.
 func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	c.At, c.Command, c.Machine = time.Now().UTC().Truncate(time.Second), p.Command, describeMachine(true)
 	m := &meter{ctx: ctx, p: p}
@@ -335,11 +339,11 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	none := m.run(Connections, func(q *Params) { q.Connections, q.Seconds = 1, 20*p.Scale })
 	few := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 500 })
 	many := m.run(Direct, func(q *Params) { q.Senders, q.Receivers, q.Rate = m.users(1000), m.users(1000), 4000 })
-	// so many that deliveries show in a short run too
+	// so many members that deliveries show in a short run too
 	group := func(q *Params) { q.Members, q.Senders, q.Rate = max(100, m.users(100)), m.users(20), 100 }
 	fan := m.run(Group, group)
 	read := m.run(Group, func(q *Params) { group(q); q.Receipts = true })
-	// CPU is counted in steps of 10 ms
+	// many logins: CPU time is counted in steps of 10 ms
 	come := m.run(Login, func(q *Params) { q.Connections, q.Lists, q.Times = max(400, m.users(2000)), 5, 2 })
 	pull := m.run(History, func(q *Params) { q.Senders, q.Receivers, q.Rounds = m.users(20), m.users(400), 10 })
 	if m.err != nil {
@@ -349,25 +353,25 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	empty, full := &none.Tasks[0], &idle.Tasks[0]
 	c.Base = round(empty.IdleCPU, 10_000)
 	c.Idle = round(math.Max(0, 1e6*(full.IdleCPU-empty.IdleCPU)/float64(full.Count)), 100)
-	// both ends are here
+	// both ends of each connection are on this machine, so the kernel has twice the memory of one
 	c.UserBytes, c.KernelBytes = math.Max(0, full.UserBytes), round(math.Max(0, full.KernelBytes)/2, 10)
 	c.BaseBytes = float64(none.Server.RSSBytes)
 	c.DiskBytes = round(math.Max(0, many.Server.DiskBytesPerMessage-float64(many.Params.Size)), 10)
-	// What a message costs is its own part, and a part of its commit. Two rates with different batches tell
-	// them apart.
+	// A message costs its own part and a share of its commit. Two rates with batches of different sizes separate
+	// the two.
 	each := func(r *Report) float64 { return 1e6 * (r.Server.CPU - c.Base*r.Seconds) / float64(r.Accepted) }
 	part := func(r *Report) float64 { return 1 / math.Max(1, r.Server.MessagesPerCommit) }
 	a, b := part(few), part(many)
 	c.CommitTime = round(math.Max(0, 1e3*(1/b-1)/many.AcceptedPerS), 1000)
-	if commit := (each(few) - each(many)) / (a - b); a-b > 0.05 && commit > 0 { // else what is known of it stays
+	if commit := (each(few) - each(many)) / (a - b); a-b > 0.05 && commit > 0 { // else c.Commit stays
 		c.Commit = round(commit, 100)
 	}
 	message := each(many) - c.Commit*b // one send and one delivery
 	n := float64(fan.Params.Members) - 1
 	c.Delivery = (each(fan) - c.Commit*part(fan) - message) / (n - 1)
-	// a message has one, so it takes no more than all of it
+	// each(many) includes one delivery, so a delivery costs no more
 	c.Delivery = round(math.Max(0, math.Min(c.Delivery, each(many))), 100)
-	// nothing of a message is its own: all is shared in the commit
+	// if nothing is left for the send, all of it belongs to the commit
 	if c.Send = round(message-c.Delivery, 100); c.Send < 0 {
 		c.Send, c.Commit = 0, round(math.Max(0, (each(many)-c.Delivery)/b), 100)
 	}
@@ -387,7 +391,7 @@ type meter struct {
 	err error
 }
 
-// users scales a number of users to the measurement.
+// users scales a number of users by the scale of the measurement; the least is 3.
 func (m *meter) users(n int) int { return max(3, int(float64(n)*m.p.Scale)) }
 
 func (m *meter) run(scenario string, change func(*Params)) *Report {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// someCosts are such that figures can be reckoned by hand.
+// someCosts returns costs from which figures can be reckoned by hand.
 func someCosts() Costs {
 	return Costs{Commit: 1000, CommitTime: 1, Send: 100, Delivery: 10, Receipt: 0, Login: 500, History: 200, Base: 0.01, Forward: 50, Postgres: 200,
 		BaseBytes: 1 << 30, UserBytes: 2000, KernelBytes: 3000, DiskBytes: 60}

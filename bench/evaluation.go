@@ -8,7 +8,7 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// conclude reads back, closes the books and fills in the report.
+// conclude reads histories back, ends the audit and fills in the report.
 func (r *run) conclude(ctx context.Context) error {
 	g, rep := r.gen, r.report
 	unknown := g.audit.unknown()
@@ -48,7 +48,7 @@ func (r *run) conclude(ctx context.Context) error {
 		}
 	}
 	if g.tally.accepted == 0 || !r.own() || r.pg != nil {
-		return nil // the store of somebody's server holds, and compacts, more than this run's messages
+		return nil // the store of a running server has more than the messages of this run
 	}
 	disk, err := r.ops[0].compact(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *run) figures() {
 	g, rep := r.gen, r.report
 	begin, end := g.begin, g.end
 	from, to := r.marks[0], r.marks[1]
-	rep.Seconds = float64(max(end.at-begin.at, 1)) / 1e9 // a generator that stood still may have none
+	rep.Seconds = float64(max(end.at-begin.at, 1)) / 1e9 // a generator that stood still may meet both ends at once
 	if r.p.counted() && !r.p.inTasks() {
 		rep.Seconds = float64(r.sent-begin.at) / 1e9
 	}
@@ -139,9 +139,9 @@ const (
 	sampledEntries = 2000 // of each, the newest
 )
 
-// readBack compares the history of some conversations, and of all those with missing or unanswered messages,
-// with the books. A counted run whose receivers have not read all reads every conversation; mine are the
-// messages of the run in the pages read.
+// readBack compares histories with the audit: those of some conversations, and of all that have missing or
+// unanswered messages. It reads every conversation if there is an op log, or if a counted run has receivers who
+// have not read all. read is the number of entries read; mine is how many of them are messages of the run.
 func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	a := r.gen.audit
 	if len(a.convs) == 0 {
@@ -189,7 +189,7 @@ func (r *run) readBack(ctx context.Context) (read, mine uint64, err error) {
 	return read, mine, nil
 }
 
-// hole books the missing messages between two seqs of the history: acked ones are lost.
+// hole books the messages that are missing in the history between two seqs: acked ones as lost, others as a gap.
 func (a *audit) hole(v *convBook, after, before uint64) {
 	all, acked := before-after-1, v.Acked(after+1, before-1)
 	if acked > 0 {
@@ -201,9 +201,9 @@ func (a *audit) hole(v *convBook, after, before uint64) {
 	}
 }
 
-// readConv reads a conversation from after to its end. Messages that a broken connection has missed count as
-// delivered if they are there: its client would read them when it comes back. mine are the messages of the
-// run in the pages read.
+// readConv reads a conversation from after to its end. Messages that a lost connection has missed do not count as
+// missing if they are there: its client would read them when it comes back. read is the number of entries read;
+// mine is how many of them are messages of the run.
 func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read, mine uint64, err error) {
 	a, from := r.gen.audit, after
 	for {

@@ -2,13 +2,12 @@ package bench
 
 import "bytes"
 
-// script is the stream of bytes that the members of a group get. Members that do not send get the same frames
-// in the same order, so the first of them that reads a frame has it audited and writes it down here; for the
-// others comparing bytes is enough. A member that gets other bytes leaves the script and is audited frame by
-// frame. This makes it possible to check millions of deliveries a second without taking the CPU that the
-// server needs.
+// script is the stream of bytes that the members of a group get. Members that do not send get the same frames in
+// the same order. So the first member that reads a frame has it audited and appends it here; for the others a
+// comparison of bytes is enough. A member that gets other bytes leaves the script and is audited frame by frame.
+// So the generator can check millions of deliveries a second without taking the CPU that the server needs.
 //
-// Parts that all members have left behind are garbage.
+// Parts that all members have passed are garbage.
 type script struct{ last *part }
 
 // part is a piece of the stream: whole frames, unchanged once written.
@@ -24,8 +23,7 @@ type scriptFrame struct {
 	msg int // number of messages up to here
 }
 
-// scriptMessage is an audited message; sentNs below 0 says that the audit
-// found it wrong.
+// scriptMessage is an audited message. sentNs is negative if the audit did not take it as new and right.
 type scriptMessage struct {
 	seq    uint64
 	sentNs int64
@@ -56,8 +54,8 @@ func (r *reader) atEnd() bool {
 	return r.off == len(r.part.data)
 }
 
-// match consumes the part of b that equals the script. diverged: the rest differs; otherwise the rest
-// continues after the end of the script.
+// match consumes the bytes of b that equal the script. diverged says that the rest differs. Otherwise the rest,
+// if any, lies behind the part that r has read to its end.
 func (r *reader) match(b []byte) (rest []byte, diverged bool) {
 	for len(b) > 0 {
 		r.turn()
@@ -71,7 +69,7 @@ func (r *reader) match(b []byte) (rest []byte, diverged bool) {
 		r.off += n
 		b = b[n:]
 		if r.off == len(r.part.data) && len(b) > 0 {
-			return b, false // the caller takes the frames first: a reader turns over with none open
+			return b, false // the caller takes the passed frames, before the reader turns to the next part
 		}
 	}
 	return nil, false
@@ -99,8 +97,8 @@ func (r *reader) open() []byte {
 // rewind goes back to the beginning of the frame that the reader is in.
 func (r *reader) rewind() { r.off -= len(r.open()) }
 
-// write appends a frame and returns where to add its messages. The caller is a reader at the end, and moves
-// past the frame with passed.
+// write appends a frame and its messages, and moves r behind the frame. r is the reader of the connection that
+// got the frame, and stands at the end.
 func (s *script) write(r *reader, frame []byte, msgs []scriptMessage) {
 	p := s.last
 	if len(p.data) > 0 && len(p.data)+len(frame) > partBytes {

@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// groupOf is a generator of a group of n connections, of which the first sends.
+// groupOf returns a generator of a group of n connections, of which the first one sends.
 func groupOf(n int, e wire.Encoding) *generator {
 	c := newCorpus(1, 60)
 	g := newGenerator(e, c, newAudit(c))
@@ -26,7 +26,7 @@ func groupOf(n int, e wire.Encoding) *generator {
 	return g
 }
 
-// event is message number of the sender, at the same seq.
+// event returns the frame of the message of this number, at the same seq.
 func (g *generator) event(number uint64) []byte {
 	return wire.AppendMessage(nil, &petrelv1.Message{Conv: "ggroup", Seq: number, From: "s", ClientMsgId: string(g.corpus.appendID(nil, 0, number)),
 		Body: &petrelv1.Message_Text{Text: string(g.corpus.appendBody(nil, proof{0, number, 1}))}})

@@ -43,7 +43,7 @@ type fake struct {
 	set      []*petrelv1.ServerLimits // calls of SetLimits
 	accepted uint64
 
-	// What goes wrong; called under mu, nil: nothing.
+	// Hooks that do wrong, called under mu. A hook that is nil does nothing.
 	onSend func(s *petrelv1.Send) *im.Error                                  // instead of an ack
 	onPush func(to *fakeSession, conv string, seq uint64, row []byte) []byte // what is pushed instead of the row
 	onAck  func(a *wire.Ack)
@@ -70,7 +70,7 @@ type fakeSession struct {
 	wake chan struct{} // capacity 1
 }
 
-// newFake is a fake server in the bubble of the test.
+// newFake returns a fake server in the bubble of the test.
 func newFake(t *testing.T) *fake {
 	m := newMemory()
 	f := serveFake(t, m.listen("fake:80"), m.listen("fake:81"))
@@ -78,7 +78,7 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// newFakeOnLoopback is a fake server on sockets of the system.
+// newFakeOnLoopback returns a fake server on sockets of the system.
 func newFakeOnLoopback(t *testing.T) *fake {
 	var l [2]net.Listener
 	for i := range l {
@@ -138,7 +138,7 @@ func serveFake(t *testing.T, web, frames net.Listener) *fake {
 	return f
 }
 
-// params are small ones of a scenario against f.
+// params returns parameters for a small run of a scenario against f.
 func (f *fake) params(scenario string) Params {
 	p := DefaultParams(scenario)
 	p.URL, p.TCPAddr, p.AdminKey, p.net = f.url, f.tcp, "pk_test", f.net
@@ -147,11 +147,11 @@ func (f *fake) params(scenario string) Params {
 	return p
 }
 
-// slow has f look at a frame of each connection every d.
+// slow makes f handle a frame of each connection every d.
 func (f *fake) slow(d time.Duration) { f.stall = func() { <-time.After(d) } }
 
-// brief are the parameters of a run of some hundred messages: the server looks at a frame of
-// each connection every 0.5 ms.
+// brief returns parameters for a run of some hundred messages, and makes f handle a frame of each connection
+// every 0.5 ms.
 func (f *fake) brief(scenario string) Params {
 	p := f.params(scenario)
 	p.Seconds, p.WarmUp = 0.08, 0
@@ -384,7 +384,7 @@ func (f *fake) store(from *fakeSession, conv string, m *petrelv1.Message) uint64
 	return m.Seq
 }
 
-// splitRows takes rows apart that were put together.
+// splitRows splits rows that were put together.
 func splitRows(b []byte) (rows [][]byte) {
 	for len(b) > 0 {
 		n, k := binary.Uvarint(b[1:])

@@ -8,8 +8,9 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// The frames that come once for every message, acks and events, are read in place: the slices of a result
-// point into the frame. Every other frame goes through decodeServerFrame.
+// Acks and events come once for every message. So scan reads them in place, and only the parts that the audit
+// needs: the slices of a result point into the frame, except JSON strings with escapes. Every other frame goes
+// through decodeServerFrame, and so do events in the scenario Presence.
 
 type frameKind uint8
 
@@ -25,8 +26,8 @@ type frame struct {
 	id       uint64
 	conv     []byte  // of an ack to a send that named a user
 	seq      uint64  // of an ack
-	messages []byte  // of events in protobuf, as far as next has not read them
-	entries  []entry // of events in JSON, the same
+	messages []byte  // of events in protobuf: those that next has not read yet
+	entries  []entry // of events in JSON: those that next has not returned yet
 }
 
 // entry is one message of an Events frame or of a history page.
@@ -38,7 +39,7 @@ type entry struct {
 
 var errScan = errors.New("server frame cannot be read")
 
-// scan reads a frame. An unknown frame is otherFrame.
+// scan reads a server frame into f. A frame that is neither an ack nor events is otherFrame.
 func scan(c wire.Codec, b []byte, f *frame) error {
 	*f = frame{}
 	if c == wire.JSON {
@@ -61,7 +62,8 @@ func (f *frame) next(c wire.Codec, e *entry) (more bool, err error) {
 	return more, err
 }
 
-// field reads one protobuf field: a varint in v, or length-delimited bytes.
+// field reads one protobuf field: a varint into v, or length-delimited bytes into content. num is -1 for other
+// types.
 func field(b []byte) (num int, v uint64, content, rest []byte, ok bool) {
 	tag, n := uvarint(b)
 	if n <= 0 {
@@ -91,7 +93,7 @@ func field(b []byte) (num int, v uint64, content, rest []byte, ok bool) {
 	return -1, 0, nil, b[n:], true // a type that no field read here has
 }
 
-// uvarint is binary.Uvarint with the one-byte case in front.
+// uvarint is protowire.ConsumeVarint with a shorter path for one byte.
 func uvarint(b []byte) (uint64, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), 1

@@ -35,7 +35,7 @@ func serverFrames() []*petrelv1.ServerFrame {
 	}
 }
 
-// scanned is a frame as the scanner reads it, in the words of the schema.
+// scanned scans a frame, and returns what the scanner has read as a message of the schema.
 func scanned(c wire.Codec, content []byte) (*petrelv1.ServerFrame, error) {
 	var f frame
 	if err := scan(c, content, &f); err != nil {
@@ -67,7 +67,7 @@ func scanned(c wire.Codec, content []byte) (*petrelv1.ServerFrame, error) {
 	return out, nil
 }
 
-// asScanned leaves of f what the scanner reads.
+// asScanned returns the part of f that the scanner reads.
 func asScanned(f *petrelv1.ServerFrame) *petrelv1.ServerFrame {
 	out := &petrelv1.ServerFrame{Id: f.Id}
 	switch b := f.Body.(type) {
@@ -95,7 +95,7 @@ func TestFramesOfTheServerAreSplitAndScanned(t *testing.T) {
 		for _, f := range frames {
 			stream = wire.AppendFrame(stream, enc, f)
 		}
-		// The hot frames are written by functions of their own.
+		// Acks and events are written by functions of their own.
 		rows := [][]byte{}
 		for _, m := range frames[2].GetEvents().Messages {
 			rows = append(rows, wire.AppendMessage(nil, m))
@@ -197,7 +197,7 @@ func TestOtherClientFramesDecode(t *testing.T) {
 	}
 }
 
-// clientContent takes the framing off what a client sends.
+// clientContent returns the content of the frame that a client sends, without the framing.
 func clientContent(t *testing.T, e wire.Encoding, b []byte) ([]byte, wire.Codec) {
 	t.Helper()
 	r := bufio.NewReader(bytes.NewReader(b))
@@ -241,8 +241,8 @@ func TestABodyProvesItself(t *testing.T) {
 func FuzzScanJSON(f *testing.F)  { fuzzScan(f, wire.JSON) }
 func FuzzScanProto(f *testing.F) { fuzzScan(f, wire.Proto) }
 
-// fuzzScan checks that the scanner never panics, and that what both it and the
-// generated decoder take reads the same in both.
+// fuzzScan checks that the scanner never panics. If both the scanner and the generated decoder accept a frame,
+// they must read the same.
 func fuzzScan(f *testing.F, c wire.Codec) {
 	e := wire.Encoding{Codec: c, Framing: wire.TCP}
 	for _, s := range serverFrames() {
@@ -261,8 +261,7 @@ func fuzzScan(f *testing.F, c wire.Codec) {
 	})
 }
 
-// onlyLast says that b has parts that decoders may merge, which no server
-// writes.
+// onlyLast reports whether b has parts that decoders may merge. No server writes such parts.
 func onlyLast(c wire.Codec, b []byte) bool {
 	if c == wire.JSON {
 		// null, and names as in the schema, are for other writers than ours.

@@ -6,9 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// scanJSON reads a frame in place, as gjson does: a string points into b unless
-// something in it is escaped. gjson takes broken JSON for what it looks like, so
-// the whole frame is checked first.
+// scanJSON reads a frame in place, as gjson does: a string points into b unless something in it is escaped. gjson
+// also reads broken JSON, so the whole frame is checked first.
 func scanJSON(b []byte, f *frame) error {
 	s := unsafe.String(unsafe.SliceData(b), len(b)) // b is not written to while f is in use
 	if !gjson.Valid(s) {
@@ -68,5 +67,5 @@ func (e *entry) field(key, v gjson.Result) bool {
 	return true
 }
 
-// textOf is a string without a copy; it is only read.
+// textOf returns the bytes of a string without a copy. They must not be changed.
 func textOf(v gjson.Result) []byte { return unsafe.Slice(unsafe.StringData(v.Str), len(v.Str)) }

@@ -11,43 +11,43 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// phase is the phase of a run. It only moves forward; the caller moves it, the generator follows within a
+// phase is the phase of a run. It only moves forward: run.enter sets it, and the generator adopts it in its next
 // turn.
 type phase int32
 
 const (
 	warmingUp phase = iota
 	measuring
-	measured // the window has ended; receivers who come later read
+	measured // the measured window has ended; receivers that were offline come and read
 	draining
 )
 
-// generator is the load: every connection of a run on one thread with one epoll set. In each turn it reads
-// and books all arrived bytes, and writes once for each connection with something to send.
+// generator makes the load. It drives all connections of a run from one thread, with one epoll set. In each turn
+// it reads and audits the bytes that have come, and writes once to each connection with something to send.
 type generator struct {
 	enc     wire.Encoding
 	corpus  *corpus
 	audit   *audit
 	conns   []*conn
 	pace    *pace                   // nil: closed loop
-	plan    func(start int64) *pace // makes it; nil: closed loop
-	planned time.Duration           // of the measured window
+	plan    func(start int64) *pace // makes pace; nil: closed loop
+	planned time.Duration           // length of the measured window
 	net     *sockets
 	poll    watching
 
 	groups []*convBook // the books of the groups
-	group  *convBook   // the only one; nil with none or several
+	group  *convBook   // the only group; nil with none or several
 	script *script
 	log    *opLog // nil: none
 
 	base   time.Time // zero of the clock
 	phase  atomic.Int32
-	at     phase // the phase the generator has taken notice of
+	at     phase // the phase that the generator has adopted
 	atMark func(phase)
 
 	quota     atomic.Uint64 // messages that each sender may send; 0: no bound
-	allowed   uint64        // the quota that the generator has taken notice of
-	spent     chan int64    // capacity 1; when a quota was sent and answered, on the generator's clock
+	allowed   uint64        // the quota that the generator has adopted
+	spent     chan int64    // capacity 1; gets the time when a quota was sent and answered, in ns of the clock
 	toldSpent bool
 
 	open       int // connections that are not closed
@@ -55,30 +55,30 @@ type generator struct {
 	unanswered int
 	dirty      []*conn
 	writing    []*conn
-	later      []*conn // read in turn, each every laterTurn
-	laterRead  uint64  // of them since the start
+	later      []*conn // connections that are read in turn, each every laterTurn
+	laterRead  uint64  // reads of these since the start
 	retries    []retry
 	cursors    bool                       // connections move their cursors
 	cursorStep uint64                     // steps done since the start
 	moved      uint64                     // moves that were answered
-	cursorAt   map[*checker.Stream]uint64 // what was told of each
-	pages      uint64                     // of history that came
+	cursorAt   map[*checker.Stream]uint64 // the last read cursor that was sent, by stream
+	pages      uint64                     // pages of history that came
 	presences  *presences                 // nil: nobody watches
-	at0, at1   beside                     // at both ends of the measured window
+	at0, at1   beside                     // counts at both ends of the measured window
 	habits     *pastime                   // what clients do beside sending; nil: nothing
 	controls   uint64
 	maskState  uint64
 	noted      []scriptMessage
 	buf, out   []byte
-	quiet      time.Duration // without a byte from the server: the drain is over
-	limit      time.Duration // of the drain
+	quiet      time.Duration // the drain ends after this long without a byte from the server
+	limit      time.Duration // the longest time of the drain
 	drainFrom  int64         // when draining began
-	looked     int64         // when no socket had anything, the last time
+	looked     int64         // start of the last wait that found no socket ready
 	lastRead   int64
 	lastWrite  int64
 
 	tally    tally
-	begin    tally // at both ends of the measured window
+	begin    tally // at the start of the measured window
 	end      tally
 	endToEnd *latency
 	ackTime  *latency
@@ -87,67 +87,66 @@ type generator struct {
 	errors   map[string]uint64 // by code
 	lost     []string          // connections that ended, with the reason
 
-	// Connections that come while the generator runs, and what all do one after the other.
-	comers bool          // connections come, or come back, so the run goes on while there is none
-	back   chan comer    // capacity 256; a full one has those who dial wait
-	gone   chan goner    // capacity: all connections; nil: those that end do not come back
+	// Connections that come while the generator runs, and errands.
+	comers bool          // connections come or come back: the run goes on while none is open
+	back   chan comer    // connections to take over; capacity 256, the dialers wait while it is full
+	gone   chan goner    // connections that ended and are to come back; room for all; nil: they do not come back
 	beats  atomic.Uint64 // pings of the server
-	// only connections that were away sync when there is a new conversation: the others are pushed all of it
+	// only connections that came back sync because of a new conversation: all its messages are pushed to the
+	// others
 	seldom     bool
-	staying    atomic.Bool       // nobody goes away any more
+	staying    atomic.Bool       // no client goes away any more
 	away       atomic.Int64      // connections that are to come back
 	coming     atomic.Int64      // connections that are open and not handed over yet
-	storming   atomic.Bool       // that connections end is no finding
+	storming   atomic.Bool       // connections that end are no finding
 	dropAll    atomic.Bool       // end all connections
 	joinsDue   int64             // when connections sync next because of new conversations
-	asksPutOff map[string]uint64 // by code; of errors, those that answer no sends
+	asksPutOff map[string]uint64 // by code: errors that put off requests other than sends
 	sentAgain  uint64            // sends that were made once more
-	putOff     uint64            // messages that were due when their sender came back
+	putOff     uint64            // messages that were due and not sent when their sender came back
 	lastAck    atomic.Int64
-	silences   []span // between two acks, from shortestSilence on
+	silences   []span // times between two acks, if shortestSilence or longer
 
-	orders chan *errand // capacity 1; the next errand
-	done   chan *errand // capacity 1; one that is done
+	orders chan *errand // capacity 1; the errand to begin next
+	done   chan *errand // capacity 1; the errand that has ended
 	errand *errand
 
-	progress chan Progress // capacity 1; a line that nobody has taken yet is replaced by nothing
+	progress chan Progress // capacity 1; a new value is dropped while the last one waits
 	started  int64
 	told     int64
 	before   tally
-	seconds  []Second // all that have been told of
+	seconds  []Second // all seconds so far
 }
 
 // tally counts messages since the start.
 type tally struct {
 	at                                     int64 // ns of the generator's clock
 	offered, accepted, delivered, rejected uint64
-	// of those offered in an open loop, that the generator noticed later than lateAfter
+	// open loop: offered messages that the generator noticed more than lateAfter after they were due
 	late uint64
 }
 
 const (
 	readBytes = 64 << 10
-	// shortestTurn gathers events in quick succession. A generator that is woken for every socket a server
-	// writes to spends its time on waking up, and the server's on waking it. Latencies include the delay.
+	// shortestTurn lets each turn handle many events. If every write of the server woke the generator, both would
+	// spend their CPU on wake-ups. Latencies include this delay.
 	shortestTurn = 100 * time.Microsecond
-	// longestWait bounds a turn, so that phases and retries are noticed.
+	// longestWait bounds the wait for sockets, so that phases and retries are noticed.
 	longestWait = 5 * time.Millisecond
-	// A closed loop measures the limit of a server, and on the same cores a read for every single delivery
-	// would take the CPU that it needs. So of the connections that only receive, one of onePrompt is read at
-	// once and measures the latencies; the others are read every laterTurn, with one call for all bytes, and
-	// audited the same.
+	// In a closed loop the server needs all CPU that it can get, and a read for each delivery would take CPU on
+	// the same cores. So of the connections that only receive, one of onePrompt is read at once and measures the
+	// latencies. The others are read every laterTurn, with one call for all bytes, and audited the same.
 	onePrompt = 25
 	laterTurn = 40 * time.Millisecond
-	// maxUnwritten is how much may wait for a socket that is full before a
-	// sender stops composing.
+	// maxUnwritten is how many bytes may wait for a full socket before its sender stops composing.
 	maxUnwritten = 64 << 10 // bytes
 
-	// mostSeconds is about how many lines the series of a run has at most: one of a long run is of more
-	// than a second.
+	// mostSeconds is about the largest number of lines in the series of a run. In a run that is planned to be
+	// longer, a line is for more than a second.
 	mostSeconds = 3600
 
-	drainLimit = 30 * time.Second // for everything that is under way at the end
-	drainQuiet = 10 * time.Second // without a byte from the server
+	drainLimit = 30 * time.Second // the longest time of the drain
+	drainQuiet = 10 * time.Second // the drain ends after this long without a byte from the server
 )
 
 func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
@@ -161,7 +160,7 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	return g
 }
 
-// now is the generator's clock, in ns; it never goes back.
+// now returns the time of the generator's clock, in ns. It never goes back.
 func (g *generator) now() int64 { return int64(time.Since(g.base)) }
 
 // mask draws a masking key.
@@ -171,11 +170,11 @@ func (g *generator) mask() (key [4]byte) {
 	return key
 }
 
-// enter moves the run on.
+// enter sets the phase that the generator adopts in its next turn.
 func (g *generator) enter(p phase) { g.phase.Store(int32(p)) }
 
-// run drives the connections until the drain is over or ctx ends. The
-// connections are closed then.
+// run drives the connections until the drain is over, ctx ends, or no connection is open and none will come. Then
+// it closes them.
 func (g *generator) run(ctx context.Context) error {
 	var err error
 	if g.poll, err = g.net.watch(); err != nil {
@@ -201,7 +200,7 @@ func (g *generator) run(ctx context.Context) error {
 		if c.sender != nil {
 			g.mark(c)
 		}
-		// What came along with the sync page has no edge of its own.
+		// Bytes that came together with the sync page make no edge of epoll.
 		early := c.in
 		c.in = nil
 		g.received(c, early, g.now())
@@ -236,7 +235,7 @@ func (g *generator) run(ctx context.Context) error {
 	}
 }
 
-// readPromptly reads a connection at each event from now on, even if it was read in turn before.
+// readPromptly has a connection read at each event from now on, and no longer in turn.
 func (g *generator) readPromptly(c *conn) {
 	if !c.later {
 		return
@@ -268,7 +267,7 @@ func (g *generator) closeAll() {
 	}
 }
 
-// patience bounds the next wait.
+// patience returns the longest time that the next wait may take.
 func (g *generator) patience() time.Duration {
 	if len(g.later) > 0 {
 		return time.Millisecond
@@ -281,12 +280,12 @@ func (g *generator) patience() time.Duration {
 
 // tick carries out everything that is due and reports whether the run is over.
 func (g *generator) tick(now int64) (done bool) {
-	if g.pace != nil && g.at != draining { // what is due by now is of the phase that may end now
+	if g.pace != nil && g.at != draining { // messages that are due by now belong to the phase that may end below
 		n, late := g.pace.advance(now, func(sender int) { g.mark(g.conns[g.audit.senders[sender].conn]) })
 		g.tally.offered += n
 		g.tally.late += late
 	}
-	for p := phase(g.phase.Load()); g.at < p; { // one by one: who stood still may meet two at once
+	for p := phase(g.phase.Load()); g.at < p; { // one by one: after a long turn there may be two
 		g.turnPhase(g.at+1, now)
 	}
 	g.comeAndGo(now)
@@ -313,8 +312,8 @@ func (g *generator) tick(now int64) (done bool) {
 		g.unanswered == 0 && !g.backlog() && g.audit.complete()
 }
 
-// spend lets every sender send q messages in all, and reports the end: all are answered, and have reached the
-// receivers online. Messages that are still missing when nothing more arrives are left to the audit.
+// spend lets every sender send q messages in all. When all are answered and have reached the receivers online, it
+// reports that to spent, once. It also does so when nothing more arrives: the audit finds what is missing.
 func (g *generator) spend(q uint64, now int64) {
 	if q != g.allowed {
 		g.allowed, g.toldSpent = q, false
@@ -339,7 +338,7 @@ func (g *generator) spend(q uint64, now int64) {
 		return
 	}
 	g.toldSpent = true
-	g.spent <- now // was emptied since the last one
+	g.spent <- now // has room: the last value was taken
 }
 
 func (g *generator) turnPhase(p phase, now int64) {
@@ -355,7 +354,7 @@ func (g *generator) turnPhase(p phase, now int64) {
 		g.endToEnd.to, g.ackTime.to = now, now
 	case draining:
 		g.drainFrom = now
-		g.sending = g.pace != nil // what was due is still sent, nothing new becomes due
+		g.sending = g.pace != nil // messages that were due are still sent, and nothing new becomes due
 	}
 	if g.atMark != nil && p < draining {
 		g.atMark(p)
@@ -404,7 +403,7 @@ func (g *generator) ready(e *ready) {
 		g.lastRead = now
 		g.received(c, g.buf[:n], now)
 		if n < len(g.buf) && !e.hangup {
-			return // drained; what comes next makes a new edge
+			return // all was read; further bytes make a new edge
 		}
 	}
 }
@@ -434,7 +433,7 @@ func (g *generator) flush(now int64) {
 	}
 }
 
-// compose appends the messages that a sender may send now.
+// compose appends the repeats and the new messages that a sender may send now.
 func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 	for _, n := range s.conn.again {
 		if sl := s.slot(n); sl.number == n {
@@ -451,7 +450,7 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 		number := book.composed + 1
 		sl := s.slot(number)
 		if sl.number != 0 {
-			break // an old one has not been settled yet
+			break // the send in this slot is not settled yet
 		}
 		sentNs := now
 		if g.pace != nil {

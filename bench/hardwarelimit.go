@@ -15,26 +15,26 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The limit of the machine without a chat server: frames that go through one event loop like the server's and
-// come back, frames that go to many, and entries of a log with one sync for all that have come meanwhile. No
-// server that does the same work over the same sockets and the same disk can need less.
+// This file measures the limit of the machine without a chat server: frames that go through one event loop like
+// that of the server and come back, frames that go to many, and entries of a log with one sync for all that have
+// come meanwhile. No server that does the same work over the same sockets and the same disk can need less.
 
-// Floor is that for a run: with as many connections, up to a number, frames of that size, and as
-// many on their way. It was measured just before the run.
+// Floor is the limit of the machine for the messages of a run: with as many connections, but at most
+// floorConnections, frames of the same size, and as many on their way. It is measured just before the run.
 type Floor struct {
 	Echo   Task `json:"echo"`
 	FanOut Task `json:"fan_out"`
 	Log    Task `json:"log"`
 
-	// AcceptedPerCPU is how many messages of the run's shape a CPU-second is enough for: each comes
-	// in and is answered, is written to the log, and goes to those who got it in the run.
+	// AcceptedPerCPU is for how many messages a CPU-second is enough. Each comes in and is answered, is written
+	// to the log, and goes to as many receivers as in the run.
 	AcceptedPerCPU float64 `json:"accepted_per_cpu_s"`
-	Share          float64 `json:"share"` // of it, that the run has reached: 0 to 1
+	Share          float64 `json:"share"` // the share of AcceptedPerCPU that the run has reached: 0 to 1
 }
 
 // shape has the parameters with which the floor is measured.
 type shape struct {
-	senders, receivers int // each sender writes to all receivers; 0: back to itself
+	senders, receivers int // receivers 0: frames come back; 1: each sender has its own; more: the senders share them
 	window             int // frames of each sender on their way
 	size               int // bytes of a frame
 }
@@ -42,8 +42,8 @@ type shape struct {
 // floorProbe is the time for which each part of the floor is measured before a run.
 const floorProbe = 300 * time.Millisecond
 
-// floorShapes returns the shapes of the messages of p as they come in and as they go out, and the entries of
-// the log per sync, which takes sync in ms.
+// floorShapes returns how messages of p come in, how they go out, and how many entries of the log share a sync.
+// sync is how long a sync takes, in ms.
 func (p *Params) floorShapes(sync float64) (in, out shape, batch int) {
 	in = shape{senders: p.Senders, window: p.Window, size: p.Size + frameOverhead}
 	if p.traffic() == ring {
@@ -59,13 +59,14 @@ func (p *Params) floorShapes(sync float64) (in, out shape, batch int) {
 		return in, out, batch
 	}
 	out.senders, out.receivers = 1, min(p.Members-1, floorConnections)
-	if !p.open() { // what all of them have on their way may leave together
+	if !p.open() { // the frames of all senders may leave together
 		out.window = max(1, min(in.senders*in.window, floorWrite/in.size))
 	}
 	return in, out, batch
 }
 
-// due returns how many messages of all senders are due in a second of an open loop, at most.
+// due returns how many messages of all senders become due in a second of an open loop; with random pauses, the
+// mean.
 func (p *Params) due() float64 {
 	if len(p.IntervalMS) > 0 {
 		return float64(p.Connections) * 2000 / (p.IntervalMS[0] + p.IntervalMS[1])
@@ -76,16 +77,16 @@ func (p *Params) due() float64 {
 const (
 	// frameOverhead is about what a frame has beside the text, in bytes.
 	frameOverhead = 40
-	// logBatch is the most that one sync of the log is for.
+	// logBatch is the most entries that share one sync of the log.
 	logBatch = 4096 // entries
-	// floorConnections is the most that a side is measured with; what one more takes does not
-	// depend on how many there are.
+	// floorConnections is the most connections of each side. The cost of one does not depend on how many there
+	// are.
 	floorConnections = 1000
-	// floorWrite is the most that goes to a connection at once.
+	// floorWrite is the most bytes that go to a connection at once.
 	floorWrite = 64 << 10 // bytes
 )
 
-// measureFloor measures the three parts, each for d; a sync of the disk takes sync in ms.
+// measureFloor measures the three parts, each for d. sync is how long a sync of the disk takes, in ms.
 func measureFloor(ctx context.Context, p *Params, dir string, sync float64, d time.Duration) (f *Floor, err error) {
 	in, out, batch := p.floorShapes(sync)
 	f = &Floor{}
@@ -208,16 +209,16 @@ type relayClient struct {
 	fds   []int
 	times *hdrhistogram.Histogram
 
-	lanes []lane // of each sender; of all together, if receivers are in common
+	lanes []lane // one for each sender
 	done  uint64 // frames that have arrived
 	buf   [64 << 10]byte
 }
 
-// lane is a stream of frames: the sent and the arrived ones.
+// lane counts the frames of a sender: those sent and those that have arrived.
 type lane struct {
 	sent, bytes uint64 // frames, and bytes that have arrived
 	since       int64  // when the last one was sent, in ns of the client's clock
-	late        []byte // of the last write, what did not fit
+	late        []byte // the end of the last write, if it did not fit
 }
 
 // run sends for d, and returns when all frames have arrived.
@@ -317,7 +318,7 @@ func (c *relayClient) ready(e *ready) error {
 
 // groupCommit writes batches of entries to a file and syncs it after each.
 func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
-	runtime.LockOSThread() // whose CPU time is that of the log
+	runtime.LockOSThread() // the CPU time of this thread is that of the log
 	defer runtime.UnlockOSThread()
 	f, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -349,8 +350,8 @@ func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
 	return task, nil
 }
 
-// limit is the scenario Limit: with one frame and with p.Window frames of each sender on their way,
-// with one receiver and with p.Members.
+// limit runs the scenario Limit. It measures relays with one frame and with p.Window frames of each sender on
+// their way, with one receiver and with p.Members, and logs with batches of several sizes.
 func (r *run) limit(ctx context.Context) error {
 	p := &r.p
 	dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")

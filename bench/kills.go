@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A run whose server is killed again and again while it sends (--kill-every). Its connections come back as in
-// a storm: unanswered messages are sent again under the same ids, and missed messages are read.
+// This file kills the server of a run again and again while it sends (--kill-every). Connections come back as in
+// a storm: they send unanswered messages again under the same ids, and read missed messages.
 
 // Kills are what kills of the server have done to a run.
 type Kills struct {
 	Each          []Kill  `json:"each"`
-	SilentMedian  float64 `json:"silent_median_ms"` // of each
+	SilentMedian  float64 `json:"silent_median_ms"` // median of Kill.Silent
 	SilentLongest float64 `json:"silent_longest_ms"`
 	// sends that were made once more under the same ids: they had no answer when their connection ended, or were put
 	// off
@@ -30,7 +30,7 @@ type Kills struct {
 type Kill struct {
 	At   float64 `json:"at_s"`    // in seconds since the first message, as in the series
 	Back float64 `json:"back_ms"` // until all connections were back
-	// for so long no send was acked: from the last ack before it to the first one after it. 0: less than
+	// the longest time between two acks that overlaps the time from the kill until all were back; 0: less than
 	// shortestSilence
 	Silent float64 `json:"silent_ms"`
 	Again  uint64  `json:"again"` // tries to connect that failed, each of which was made again
@@ -39,30 +39,30 @@ type Kill struct {
 // shortestSilence is the shortest time without an ack that is recorded.
 const shortestSilence = 50 * time.Millisecond
 
-// span is a time of the generator's clock, in ns.
+// span is a stretch of time on the generator's clock, in ns.
 type span struct{ from, to int64 }
 
-// killed is a kill, and how long it took until all were back.
+// killed is a kill: its span lasts until all connections were back.
 type killed struct {
 	span
 	again uint64
 }
 
-// killer is the time of the next kill.
+// killer says when the next kill is due.
 type killer struct {
-	due   <-chan time.Time // nil: it is not killed any more
-	ended <-chan struct{}  // closed when the server has ended by itself; nil with due
+	due   <-chan time.Time // nil: there is no further kill
+	ended <-chan struct{}  // closed when the server has ended by itself; nil if due is
 }
 
-// nextKill sets the time of the next kill, if there is one, from that of the last one.
+// nextKill sets the time of the next kill, KillS after the last one. Without KillS it does nothing.
 func (r *run) nextKill(last time.Time) {
 	if r.p.KillS > 0 {
 		r.killer = killer{time.After(time.Until(last.Add(seconds(r.p.KillS)))), r.nodes[0].ended}
 	}
 }
 
-// kill kills the server, starts it again and returns when all connections are back. It waits for the ack of a
-// send after the last kill: a server that is killed before it answers gets nowhere.
+// kill kills the server, starts it again and returns when all connections are back. If no send was acked since
+// the last kill, it only puts this one off: a server that is killed before it answers gets nowhere.
 func (r *run) kill(ctx context.Context) error {
 	began, at := time.Now(), r.gen.now()
 	since := r.gen.started + 1 // lastAck begins there
@@ -83,14 +83,14 @@ func (r *run) kill(ctx context.Context) error {
 	return nil
 }
 
-// kills returns the effects of the kills of the run. The generator has ended.
+// kills returns the effects of the kills; nil for a run without any. The generator has ended.
 func (r *run) kills() *Kills {
 	if r.p.KillS == 0 {
 		return nil
 	}
 	g := r.gen
 	silences := g.silences
-	if g.unanswered > 0 { // the last one has no end
+	if g.unanswered > 0 { // the last silence has no end
 		silences = append(silences, span{g.lastAck.Load(), g.now()})
 	}
 	all := &Kills{Each: []Kill{}, SentAgain: g.sentAgain, PutOff: g.putOff}

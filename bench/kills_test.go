@@ -67,8 +67,8 @@ func TestKillsAreRefusedWhereTheyCannotBe(t *testing.T) {
 	}
 }
 
-// What was put off is sent again when its connection is back, and not once more when its time
-// has come: the second ack would answer nothing.
+// A send that was put off is sent again when its connection is back, and not once more at the end of its pause:
+// the second ack would answer nothing.
 func TestWhatWasPutOffIsSentOnceWhenItsConnectionIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Knee is the highest rate at which a server still does what is asked of it, and the runs
-// that have found it: each has a server of its own, or the running one.
+// Knee is the highest rate at which a server meets the targets, and the runs that have found it. Each run has a
+// server of its own, unless all use a running one.
 type Knee struct {
-	Rate    float64   `json:"rate"`     // messages per second; 0: the lowest one was too high
-	TooHigh float64   `json:"too_high"` // the lowest rate that was; 0: none was
+	Rate    float64   `json:"rate"`     // messages per second; 0: every rate was too high
+	TooHigh float64   `json:"too_high"` // the lowest rate that was too high; 0: none was
 	Targets string    `json:"targets"`
 	Runs    []*Report `json:"runs"`   // by rate
 	Missed  []string  `json:"missed"` // of each run, why its rate was too high; empty: it was not
@@ -23,7 +23,8 @@ type Knee struct {
 const (
 	firstRate   = 1000 // messages per second
 	highestRate = 1e6
-	// closeEnough ends the search: the rate that is too high is at most this much higher.
+	// closeEnough ends the search, when the lowest rate that is too high is at most this much higher than the
+	// best one.
 	closeEnough = 1.1
 )
 
@@ -50,7 +51,7 @@ func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 	return k, nil
 }
 
-// add takes a run and returns the rate of the next one; 0: the knee is found.
+// add records a run and returns the rate of the next one; 0: the knee is found.
 func (k *Knee) add(r *Report, missed string) float64 {
 	rate := r.Params.Rate
 	at, _ := slices.BinarySearchFunc(k.Runs, rate, func(r *Report, rate float64) int {

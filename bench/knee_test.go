@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A server that holds so much a second is found within a tenth.
+// The search finds the rate that a server can hold within a tenth.
 func TestKneeIsFoundWithinATenth(t *testing.T) {
 	for _, holds := range []float64{0, 2, 9, 300, 1000, 7_777, 64_000, 2e6} {
 		k, rate, runs := &Knee{}, 1000.0, 0
@@ -41,8 +41,8 @@ func TestKneeIsFoundWithinATenth(t *testing.T) {
 	}
 }
 
-// A server that looks at a frame of each connection every 20 ms holds 50 messages a second of
-// each of four senders.
+// A server that handles a frame of each connection every 20 ms holds 50 messages a second of each of four
+// senders.
 func TestKneeIsWhatTheServerHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)

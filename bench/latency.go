@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// latency gathers durations: those of messages that were due within the measured window, whenever they
-// arrive, and a sample of the newest for the progress line.
+// latency gathers durations: all has those of messages that were sent, or due, within the measured window,
+// whenever they arrive, and newest a sample since the last second.
 type latency struct {
 	all    *hdrhistogram.Histogram
 	newest *hdrhistogram.Histogram
@@ -21,13 +21,13 @@ type latency struct {
 	skip     uint64 // newest takes every (skip+1)th record; one below a power of two
 }
 
-// Durations are kept from 1 µs to 2 minutes with 3 digits; longer ones count as 2 minutes.
+// Durations are kept from 1 µs to 2 minutes; longer ones count as 2 minutes.
 const (
 	shortest = int64(time.Microsecond)
 	longest  = int64(2 * time.Minute)
 )
 
-// newTimes makes a histogram of durations with so many digits.
+// newTimes makes a histogram of durations with a number of significant digits.
 func newTimes(digits int) *hdrhistogram.Histogram { return hdrhistogram.New(shortest, longest, digits) }
 
 // observe records one duration in ns.
@@ -43,7 +43,7 @@ func newLatency() *latency {
 	}
 }
 
-// record takes n messages that were sent, and have arrived, at the same moments.
+// record records n messages that were sent at one moment, and have arrived at one moment.
 func (l *latency) record(sentNs, now int64, n int) {
 	d := min(max(now-sentNs, 0), longest)
 	if sentNs >= l.from && sentNs < l.to {
@@ -78,7 +78,7 @@ func (m *mean) value() time.Duration {
 	return time.Duration(m.sum / float64(m.count))
 }
 
-// recent returns the durations since the last call, also counted on the ladder.
+// recent returns the percentiles of the durations since the last call, and their numbers on the ladder.
 func (l *latency) recent() (Percentiles, []int64) {
 	p, rungs := percentiles(l.newest), climb(l.newest)
 	l.newest.Reset()
@@ -124,15 +124,14 @@ func curve(h *hdrhistogram.Histogram) (points []Point) {
 	return points
 }
 
-// Point says that this share of all messages took no longer.
+// Point says that a share of all messages took no longer than Ms.
 type Point struct {
 	Share float64 `json:"share"` // 0 to 1
 	Ms    float64 `json:"ms"`
 }
 
-// Ladder are the bounds, in milliseconds, between which the latencies of a second are
-// counted: rung i of Second.Rungs is from Ladder[i] to below Ladder[i+1], and the first
-// and the last one take what is beyond.
+// Ladder has the bounds, in milliseconds, between which the latencies of a second are counted: rung i of
+// Second.Rungs is from Ladder[i] to below Ladder[i+1]. The first and the last rung also take what is beyond.
 var Ladder = func() (ms []float64) {
 	for decade := 0.01; decade < 1e5; decade *= 10 {
 		for _, step := range []float64{1, 1.5, 2, 3, 5, 7} {

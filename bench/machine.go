@@ -81,7 +81,7 @@ func kilobytes(s string) uint64 {
 	return n << 10
 }
 
-// cpuTime is what a process has used since its start, in seconds.
+// cpuTime is the CPU time of a process since its start, in seconds.
 type cpuTime struct{ user, system float64 }
 
 func (c cpuTime) all() float64 { return c.user + c.system }
@@ -101,8 +101,9 @@ func processCPU(pid int) (cpuTime, error) {
 	return cpuTime{float64(user) / ticksPerSecond, float64(system) / ticksPerSecond}, nil
 }
 
-// processMemory is the resident memory of a process, and the memory that it has allocated, in bytes. Of the resident
-// memory the second one leaves out the pages of files, which the kernel drops and reads again as it likes.
+// processMemory returns the resident memory of a process, and the memory that it has allocated, in bytes.
+// Allocated memory includes what is swapped out. It leaves out pages of files, which the kernel drops and reads
+// again as it likes.
 func processMemory(pid int) (resident, allocated uint64) {
 	status := fmt.Sprintf("/proc/%d/status", pid)
 	size := func(name string) uint64 { return kilobytes(procLine(status, name)) }
@@ -118,8 +119,8 @@ func ownCPU() cpuTime {
 	return cpuTime{time.Duration(u.Utime.Nano()).Seconds(), time.Duration(u.Stime.Nano()).Seconds()}
 }
 
-// Disk is how fast the disk of the server's folder is without a server: what
-// one fdatasync behind an append of 256 bytes takes, measured before the run.
+// Disk is how fast the disk of the server's folder is: how long an append of 256 bytes with its fdatasync takes,
+// measured before the run, without a server.
 type Disk struct {
 	Fdatasync SyncTime `json:"fdatasync_ms"`
 }

@@ -18,7 +18,7 @@ type memory struct {
 
 func newMemory() *memory { return &memory{listeners: map[string]*memoryListener{}} }
 
-// sockets are those of a run in m.
+// sockets returns the sockets of a run in m.
 func (m *memory) sockets() *sockets {
 	return &sockets{
 		dial: func(ctx context.Context, _ *net.Dialer, addr string) (net.Conn, error) { return m.dial(ctx, addr) },
@@ -81,7 +81,7 @@ func (m *memory) dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 }
 
-// dialed is a connection until it is taken: then Close leaves it open.
+// dialed is a connection that the generator may take: after that, Close leaves it open.
 type dialed struct {
 	net.Conn
 	taken bool
@@ -183,7 +183,7 @@ func (m *memory) close(fd int) {
 	_ = s.nc.Close() // never fails
 }
 
-// watch makes a set like that of the system: it tells once of what comes.
+// watch makes a set like that of the system, which reports each arrival once.
 func (m *memory) watch() (watching, error) {
 	var mu sync.Mutex
 	come := map[int]ready{} // by connection

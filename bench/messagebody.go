@@ -15,8 +15,8 @@ type proof struct {
 const (
 	proofBytes = 24      // characters of the proof at the start of a body
 	maxSenders = 1 << 24 // 4 characters
-	// idBytes is the length of a client message id: 108 bits that look random,
-	// as those of real clients do, so that the server cannot gain by them.
+	// idBytes is the length of a client message id: 108 bits that look random, like those of real clients. A
+	// pattern in them could help the server.
 	idBytes = 18
 
 	corpusBytes = 1 << 20 // a power of two
@@ -34,9 +34,9 @@ var digitValue = func() (t [256]uint8) {
 	return t
 }()
 
-// corpus makes the bodies of a run and recognises them. A body is its proof and words after it, taken from a
-// place in a long made-up text that depends on the message: bodies compress like text with ids in it, no two
-// are equal, and any alteration is noticed.
+// corpus makes the bodies of a run and recognises them. A body is its proof and words after it, taken from a long
+// made-up text at a place that depends on the message. So bodies compress like text with ids in it, no two are
+// equal, and any alteration is noticed.
 type corpus struct {
 	seed uint64
 	size int    // bytes of a body

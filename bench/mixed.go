@@ -17,7 +17,7 @@ import (
 type Routine struct {
 	Direct  float64 `json:"direct_per_hour"` // messages to one other user
 	Group   float64 `json:"group_per_hour"`  // messages to a group
-	Members int     `json:"group_members"`   // members of it who are online
+	Members int     `json:"group_members"`   // members of a group who are online
 	Logins  float64 `json:"logins_per_hour"` // times that the application comes to the front and connects again
 	Opens   float64 `json:"opens_per_hour"`  // conversations that are opened, so that a page of history is read
 }
@@ -40,16 +40,16 @@ func (h *Routine) Check() error {
 	return nil
 }
 
-// follow derives parameters from habits: every client writes to some others and to its group in turn, so
-// often to each that the shares are right.
+// follow sets Members, Peers and Rate by a routine. Every client writes to its peers and to its group in turn;
+// the number of peers gives direct messages their share.
 func (p *Params) follow(h *Routine) {
-	const most = 20 // messages of a turn
+	const most = 20 // peers
 	p.Members = min(h.Members, p.Connections)
 	share := h.Direct / (h.Direct + h.Group)
 	if p.Peers = int(math.Round(share / (1 - share))); share > float64(most)/(most+1) || p.Peers > most {
 		p.Peers = most
 	}
-	// two users have one conversation, in which one of them sends
+	// two users share one conversation, in which only one of them sends
 	p.Peers = min(max(p.Peers, 1), max(1, (p.Connections-1)/2))
 	if h.Direct == 0 {
 		p.Peers = 0
@@ -73,15 +73,15 @@ func (p *Params) circles() int {
 
 // pastime is the clients' activity beside sending.
 type pastime struct {
-	logins, opens float64 // in a second, of all clients
+	logins, opens float64 // per second, of all clients
 	gone, opened  uint64  // since the start
 }
 
-// beside counts the clients' activity.
+// beside counts moves of cursors and pages of history.
 type beside struct{ moved, pages uint64 }
 
 const (
-	stride   = 7919 // a prime: who does something next is not who is next
+	stride   = 7919 // a prime: clients that are next to each other are not picked one after the other
 	openPage = 50   // messages
 )
 
@@ -105,7 +105,7 @@ func (g *generator) live(now int64) {
 	}
 }
 
-// mixed is the scenarios Mixed and Soak.
+// mixed runs the steps of Mixed and Soak.
 func (r *run) mixed(ctx context.Context) error {
 	g, s := r.gen, r.storm
 	err := r.pause(ctx, r.p.WarmUp)
@@ -120,7 +120,7 @@ func (r *run) mixed(ctx context.Context) error {
 		return err
 	}
 	back, again = s.back.Load()-back, s.again.Load()-again
-	r.living = func() { // when the window has ended
+	r.living = func() { // called when the window has ended
 		took := float64(g.end.at-g.begin.at) / 1e9
 		task := func(name string, n uint64, times *hdrhistogram.Histogram) {
 			t := newTask(name, n, took, 0, times)
@@ -154,8 +154,8 @@ func (r *run) everybodyIsBack(ctx context.Context) error {
 	return nil
 }
 
-// Drift is how a long run has changed its server: from the second quarter of the measured window, when
-// all caches are warm, to the last one. Medians over the seconds.
+// Drift is how a long run has changed its server: from the second quarter of the measured window, when all caches
+// are warm, to the last one. The figures are medians over the seconds of a quarter.
 type Drift struct {
 	Memory [2]float64 `json:"rss_bytes"`
 	Ack    [2]float64 `json:"ack_p99_ms"`
@@ -163,11 +163,11 @@ type Drift struct {
 }
 
 const (
-	driftShare  = 0.2      // of memory, that is no finding
-	driftMemory = 32 << 20 // bytes; less is no finding
+	driftShare  = 0.2      // of memory; less growth is no finding
+	driftMemory = 32 << 20 // bytes; less growth is no finding
 )
 
-// drift compares the ends of the series.
+// drift returns the medians of the second and the last quarter of the measured window.
 func drift(series []Second) *Drift {
 	var window []Second
 	for _, s := range series {

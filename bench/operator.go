@@ -145,7 +145,7 @@ func (p *Params) needs() []limit {
 	)
 }
 
-// dialing bounds the connections that have said no hello yet.
+// dialing returns how many connections may wait for their hello at a time.
 func (p *Params) dialing() int64 {
 	if p.Scenario == Storm || p.KillS > 0 {
 		return int64(p.connections())
@@ -163,7 +163,7 @@ type Raised struct {
 	To    int64  `json:"to"` // -1: none
 }
 
-// raise raises the limits that are too low on some node. restore sets them back.
+// raise raises, on all nodes, the limits that are too low on some node. restore sets them back.
 func (o *operator) raise(ctx context.Context,
 	needs []limit) (raised []Raised, restore func(context.Context) error, err error) {
 	now, err := o.api.GetLimits(ctx, connect.NewRequest(&petrelv1.GetLimitsRequest{}))
@@ -197,7 +197,7 @@ func (o *operator) raise(ctx context.Context,
 		err = fmt.Errorf("set limits: %s did not answer", strings.Join(silent, ", "))
 	}
 	return raised, func(ctx context.Context) error {
-		// a node that the run has ended has its limits from the configuration when it is back
+		// a node that was started again has the limits of its configuration already
 		_, err := set(ctx, before)
 		return err
 	}, err
@@ -217,8 +217,7 @@ func (o *operator) logInDevices(ctx context.Context, users []string) ([]string, 
 	return tokens, nil
 }
 
-// groupSize is how many members the groups of a list of conversations have at
-// most.
+// groupSize is how many members the groups of a list of conversations have at most.
 const groupSize = 1000
 
 // fillLists makes every user a member of n groups.

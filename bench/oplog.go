@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// opLog writes the log of all that the connections of a run saw, for `petrel check`. Its methods do nothing
-// on nil: a run without a log pays a comparison for each message.
+// opLog writes what the connections of a run saw into a log for `petrel check`. On nil its methods do nothing: a
+// run without a log pays one comparison for each message.
 type opLog struct {
 	file  *os.File
 	w     *checker.Writer
@@ -44,7 +44,7 @@ func (l *opLog) write(op checker.Op) { _ = l.w.Write(&op) } // the error stays, 
 
 // by returns an op of a connection.
 func (l *opLog) by(kind checker.Kind, conn int, at int64) checker.Op {
-	// 0 would mean that it is not known
+	// + 1: a time of 0 would mean that it is not known
 	return checker.Op{Kind: kind, At: at + 1, User: l.users[conn], Session: l.names[conn]}
 }
 
@@ -90,8 +90,9 @@ func (g *generator) logRefusal(s *sender, sl *slot, e *petrelv1.Error, now int64
 	g.logAnswer(kind, s, sl, 0, now)
 }
 
-// logEntry records an entry shown to a connection: pushed, or on a page without an entry between since and
-// it.
+// logEntry records an entry that a connection was shown, by a push or on a page of history. For a page, since is
+// the seq after the entry before this one on the page: the page has nothing between. 0 means that this is not
+// known.
 func (g *generator) logEntry(kind checker.Kind, conn int, e *entry, since uint64, now int64) {
 	if g.log == nil || len(e.conv) > 0 && e.conv[0] == byte(im.Inbox) {
 		return
@@ -120,7 +121,8 @@ func (l *opLog) row(m *petrelv1.Message) {
 	l.write(op)
 }
 
-// logConv records the followers of a conversation, and the seq from which its history was read.
+// logConv records which seqs of the history of v were read, the members of a direct conversation, and the
+// connections that had to get its entries.
 func (g *generator) logConv(v *convBook, after, head uint64) {
 	l := g.log
 	if l == nil {

@@ -116,7 +116,7 @@ func (p *Params) All() []Option {
 	if !s.bare {
 		names = append([]string{"scale", "codec", "transport", "seed", "postgres", "dir", "serve"}, names...)
 	}
-	if !s.bare && s.Name != Cluster { // which has nodes of its own, of several numbers
+	if !s.bare && s.Name != Cluster { // whose command has a flag --nodes for several numbers
 		names = append(names, "url", "tcp-addr", "nodes")
 	}
 	return p.Options(names...)

@@ -24,11 +24,10 @@ const (
 	othersSyncs  = "PETREL_OTHERS_SYNC" // set by the benchmark, for the process of the greedy: an address, and tokens, with spaces between them
 )
 
-// BenchmarkOthersOfAServer tells how long a hello and an ack take with a server process:
-// while nobody else does anything, and while ten users with 10,000 conversations each sync
-// from the beginning without pause, on two connections each. Those syncs come from a
-// process of their own, so nobody waits for them in the process that measures. Pin the
-// generators to one core, and the server is not pinned with them:
+// BenchmarkOthersOfAServer measures how long a hello and an ack take with a server process: first while nobody
+// else does anything, then while ten users with 10,000 conversations each sync from the beginning without pause,
+// on two connections each. A process of its own makes those syncs, so that they take no CPU from the process that
+// measures. Pin the generators to one core; the server is not pinned with them:
 //
 //	go build -o build/petrel ./cmd/petrel && go test -c -o build/bench.test ./bench
 //	PETREL_OTHERS=build/petrel taskset -c 1 build/bench.test -test.run none -test.bench OthersOfAServer -test.benchtime 1x
@@ -125,8 +124,8 @@ func serveLists(b *testing.B, executable string, users, lists int) (addr string,
 	return c.HTTP, tokens
 }
 
-// syncElsewhere runs syncWithoutPause in a process of its own until the benchmark
-// ends, and returns when it syncs.
+// syncElsewhere runs syncWithoutPause in a process of its own until the benchmark ends. It returns when all of
+// its connections sync.
 func syncElsewhere(b *testing.B, addr string, tokens []string) {
 	ctx, stop := context.WithCancel(b.Context())
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "none", "-test.bench", "^BenchmarkOthersOfAServer$", "-test.benchtime", "1x")
@@ -151,10 +150,10 @@ func syncElsewhere(b *testing.B, addr string, tokens []string) {
 	}
 }
 
-// syncing is what the greedy say when each of them has its first page.
+// syncing is the line that syncWithoutPause prints when each connection has its first page.
 const syncing = "all of them sync"
 
-// syncWithoutPause is the process of the greedy users, on two connections each.
+// syncWithoutPause syncs all lists without pause, on two connections of each user.
 func syncWithoutPause(b *testing.B, addr string, tokens []string) {
 	ctx, stop := context.WithTimeout(b.Context(), 3*time.Minute) // also if nobody ends it
 	defer stop()
@@ -193,7 +192,7 @@ func join(t testing.TB, addr, token string) *talk {
 	return c
 }
 
-// hello is how long the answer to a hello takes, on a connection of its own.
+// hello returns how long the answer to a hello takes, on a connection of its own.
 func hello(t testing.TB, addr, token string) time.Duration {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -216,7 +215,7 @@ func greetWith(t testing.TB, c *talk, token string) {
 	}
 }
 
-// must asks and has an answer.
+// must sends a request and returns its answer; without one the test fails.
 func must(t testing.TB, c *talk, f *petrelv1.ClientFrame) *petrelv1.ServerFrame {
 	t.Helper()
 	a, err := c.ask(f)

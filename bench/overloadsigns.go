@@ -8,14 +8,14 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// An overloaded run looks fast: work that the server puts off costs it nothing. So the report names each of
-// these bounds that the run exceeds.
+// An overloaded run looks fast, because work that the server puts off costs it nothing. So overloaded names each
+// of these bounds that the run exceeds.
 const (
-	lateAfter    = 10 * time.Millisecond // the generator notices a message that is due
-	lateShare    = 0.05                  // of all messages
-	backlogShare = 0.05                  // of what was offered, and was not accepted in the window
-	backlogTime  = 0.1                   // s; what is under way at the end is no backlog
-	// of the mean time to an ack, from the first quarter of the window to the last
+	lateAfter    = 10 * time.Millisecond // a message is late if the generator notices it this long after it was due
+	lateShare    = 0.05                  // share of all messages that may be late
+	backlogShare = 0.05                  // share of the offered messages that need not be accepted in the window
+	backlogTime  = 0.1                   // s; messages of the last moments may still be under way
+	// growth of the mean time to an ack, from the first quarter of the window to the last
 	growthFactor  = 2
 	growthAtLeast = 20 * time.Millisecond
 )
@@ -23,7 +23,7 @@ const (
 // overloaded returns the signs that the run was too much for the server or the generator.
 func (r *run) overloaded() (why []string) {
 	if r.p.inTasks() && r.p.traffic() != people {
-		return nil // the load comes in bursts, and what is put off is sent again
+		return nil // the load comes in bursts, and clients repeat what the server puts off
 	}
 	g, rep := r.gen, r.report
 	for _, code := range []im.Code{im.CodeOverloaded, im.CodeRateLimited} {
@@ -34,7 +34,7 @@ func (r *run) overloaded() (why []string) {
 	if !r.p.open() {
 		return why // a closed loop offers what is accepted
 	}
-	away := 0.0 // seconds: what was due while the server was away is sent when it is back, and no overload
+	away := 0.0 // s; messages due in the longest silence after a kill are sent later, and are no overload
 	if rep.Kills != nil {
 		away = rep.Kills.SilentLongest / 1000
 	}
@@ -61,13 +61,13 @@ func (r *run) overloaded() (why []string) {
 	return why
 }
 
-// longestPause returns how much later than the mean, in seconds, the last of many clients may be done that
-// write at random moments.
+// longestPause returns how many seconds after the mean time the last client may be done, if clients write at
+// random moments.
 func longestPause(p *Params) float64 {
 	if len(p.IntervalMS) == 0 {
 		return 0
 	}
 	low, high := p.IntervalMS[0]/1000, p.IntervalMS[1]/1000
-	// the first message, and five deviations of the others
+	// the pause before the first message, and five standard deviations of the sum of the others
 	return high + 5*(high-low)/math.Sqrt(12)*math.Sqrt(float64(p.quota()))
 }

@@ -17,7 +17,7 @@ import (
 // own tells whether the run has servers of its own.
 func (r *run) own() bool { return len(r.nodes) > 0 }
 
-// startOwn measures the disk and starts servers on it.
+// startOwn measures the disk, and for runs that send the floor, and starts servers.
 func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	r.say("measuring the disk of %s", filepath.Dir(dir))
 	if r.report.Disk, err = measureDisk(dir, r.p.probe(diskProbe)); err != nil {
@@ -46,7 +46,7 @@ func (p *Params) probe(d time.Duration) time.Duration {
 	return d
 }
 
-// startServers starts the servers of the run's program.
+// startServers starts the servers, from this program if no other one is named.
 func (r *run) startServers(ctx context.Context, dir string) (err error) {
 	if r.p.Executable == "" {
 		if r.p.Executable, err = os.Executable(); err != nil {
@@ -196,8 +196,8 @@ func (r *run) stop() {
 	r.ports = nil
 }
 
-// freshStart restarts the run's own server when all writes for the users' lists are done, so that none of
-// them is in its memory.
+// freshStart restarts the run's own servers when all writes for the users' lists are done, so that no list is in
+// their memory.
 func (r *run) freshStart(ctx context.Context) error {
 	if !r.own() {
 		return nil
@@ -254,7 +254,8 @@ func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
 	return all, nil
 }
 
-// takeCPU reads the CPU time of all processes. A server that is gone shows by its connections.
+// takeCPU reads the CPU time of all processes. A server that has ended counts as 0; its lost connections show
+// that it has.
 func (r *run) takeCPU(m *mark) {
 	m.ownCPU = ownCPU()
 	m.serverCPU = m.serverCPU[:0]
@@ -269,8 +270,8 @@ func (r *run) takeCPU(m *mark) {
 	}
 }
 
-// serverMemory returns the resident and the allocated memory of all servers of the run, in bytes; 0: the
-// statistics have it.
+// serverMemory returns the resident and the allocated memory of the servers that the run started, in bytes; 0 for
+// a running server, whose statistics have it.
 func (r *run) serverMemory() (resident, allocated uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,43 +10,44 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// Params are what a run does. DefaultParams fills in those of a scenario.
+// Params are the parameters of a run. DefaultParams returns those of a scenario.
 type Params struct {
 	Scenario string `json:"scenario"`
-	Shape    string `json:"shape"` // of a published test, which the scenario does in place of its own
-	// share of the load of the scenario, or of the published test; what was asked for by a number of its own is not
-	// scaled
+	Shape    string `json:"shape"` // name of the published test whose load it is; empty: the load of the scenario
+	// share of the load of the scenario, or of the published test; parameters that have a flag of their own are
+	// not scaled
 	Scale float64 `json:"scale"`
 
 	Senders int `json:"senders"` // users that send; in a group they are among the members
-	// direct: sender i writes to receiver i modulo this; with rounds every sender writes to every one
+	// direct: sender i writes to receiver i modulo their number; with rounds every sender writes to every one
 	Receivers int `json:"receivers"`
 	// messages of each sender to each receiver, group or next client; cluster: in each of two runs of which the
 	// second one counts; 0: as many as there is time for
 	Rounds  int `json:"rounds"`
-	Members int `json:"members"` // group: all of them, online
-	Groups  int `json:"groups"`  // group: each of the same members; senders write to them in turn
-	// connections, login, storm, and the scenarios whose clients all send
+	Members int `json:"members"` // group: all members, online
+	Groups  int `json:"groups"`  // group: all with the same members; senders write to them in turn
+	// connections, login, storm, presence, and the scenarios whose clients all send
 	Connections int `json:"connections"`
-	Peers       int `json:"peers"`    // those: the next clients, to whom each one writes in turn
+	Peers       int `json:"peers"`    // clients that all send: the next clients, to whom each one writes in turn
 	Messages    int `json:"messages"` // openim-load: in all; openim-reliability: of each sender
 	// login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
 	Times  int `json:"times"`
 	Levels int `json:"levels"` // connections: in how many equal steps they come
-	// login: how many come at a time; sync, read: how many receivers ask at a time
+	// login: how many come at a time; sync, read, presence: how many receivers ask at a time
 	AtOnce int `json:"at_once"`
-	// storm: by a kill of the server, which is started again; else by the network
+	// storm: kill the server and start it again, instead of cutting the connections
 	Kill bool `json:"kill"`
-	// direct: the server is killed every so many seconds while anybody sends, and started again; 0: never
+	// direct, openim-reliability: seconds from one kill of the server to the next, while anybody sends; it is
+	// started again; 0: no kills
 	KillS float64 `json:"kill_s"`
-	// connections, login, storm: conversations in the list of each user, whose connection is then a device that has
-	// logged in; 0: a bare token
+	// connections, login, storm: conversations in the list of each user; above 0, each connection is a device
+	// that has logged in; 0: it has a token without a device
 	Lists   int      `json:"lists"`
 	Routine *Routine `json:"routine,omitempty"` // mixed, soak: what each client does
-	Speed   float64  `json:"speed"`             // mixed, soak: so many times as fast as people
-	// openim-reliability: each client logs in at a random moment of so many seconds
+	Speed   float64  `json:"speed"`             // mixed, soak: how many times as fast as people
+	// openim-reliability: seconds within which each client logs in, at a random moment
 	LateS float64 `json:"late_s"`
-	// openim-reliability: one after the other, each with users of its own
+	// openim-reliability: how many runs, one after the other, each with users of its own
 	Runs int `json:"runs"`
 	// receivers tell once a second how far they have read, and senders are told
 	Receipts bool    `json:"receipts"`
@@ -54,32 +55,31 @@ type Params struct {
 	Window   int     `json:"window"` // closed loop: unacked messages of each sender
 	Rate     float64 `json:"rate"`   // open loop: messages per second in all; 0: closed loop
 
-	// open loop: each sender's own pause between two messages is random from the first to the second;
-	// openim-reliability has one
+	// open loop: least and most time from one message of a sender to its next; each time is random.
+	// openim-reliability has one value
 	IntervalMS []float64 `json:"interval_ms,omitempty"`
 	// milliseconds from one connection to the next; 0: as fast as they are accepted
 	ConnectMS float64 `json:"connect_every_ms"`
 
-	// measured; connections: idle time of each step before its memory is read; storm: calm before each one; limit: of
-	// each measurement
+	// seconds that are measured; connections: idle time of each step before its memory is read; storm: calm
+	// before each storm; limit: of each measurement
 	Seconds float64 `json:"seconds"`
-	WarmUp  float64 `json:"warm_up"` // seconds of load before
+	WarmUp  float64 `json:"warm_up"` // seconds of load before those that are measured
 
 	Codec     string `json:"codec"`     // proto or json
 	Transport string `json:"transport"` // ws or tcp, or with TLS wss or tls
 	Seed      uint64 `json:"seed"`      // of bodies, ids and masks
 
-	// Nodes are how many servers of its own a run starts, as one cluster; they
-	// need Postgres. Connections are spread over them, and the receiver of a
-	// direct message is never on its sender's node.
+	// Nodes is how many servers the run starts, as one cluster; more than one need Postgres. Connections are
+	// spread over them, and the receiver of a direct message is then never on the node of its sender.
 	Nodes int `json:"nodes"`
-	// Postgres has own servers keep everything in PostgreSQL: in a new database
-	// of the one with this URL, or, with "auto", of one that the run starts.
+	// Postgres lets the servers that the run starts keep everything in PostgreSQL: in a new database of the
+	// server at this URL, or, with "auto", of one that the run starts.
 	Postgres string `json:"-"`
 
 	// URL of a running server, http://host:port; empty: the run starts one.
 	URL      string `json:"url"`
-	TCPAddr  string `json:"tcp_addr"` // of a running server; empty: its host and port 8081
+	TCPAddr  string `json:"tcp_addr"` // TCP address of a running server; empty: its host and port 8081
 	AdminURL string `json:"-"`        // where operators reach a running server; empty: URL
 	AdminKey string `json:"-"`        // of a running server
 
@@ -90,14 +90,14 @@ type Params struct {
 	ServeArgs  []string `json:"serve_args"` // further arguments of an own server
 	Executable string   `json:"-"`          // of an own server; empty: this program
 
-	Command  string         `json:"-"` // that asks for this run, for the report
+	Command  string         `json:"-"` // command line of this run, for the report
 	Progress func(Progress) `json:"-"` // is told once a second and at every step; may be nil
 
 	net   *sockets      // nil: those of the system
 	pause time.Duration // how long servers must have nothing to do; 0: calmFor
 }
 
-// MinSize is the least size of a text: what the proof in it takes.
+// MinSize is the least size of a text: that of the proof in it.
 const MinSize = proofBytes
 
 const (

@@ -21,7 +21,7 @@ type poller struct {
 type ready struct {
 	conn               int
 	readable, writable bool
-	hangup             bool // nothing will come behind what is there
+	hangup             bool // the other side sends nothing more
 }
 
 // newPoller makes an empty set. Only the thread that called it may wait: pauses are exact on that thread
@@ -37,8 +37,8 @@ func newPoller() (*poller, error) {
 	}
 	p := &poller{fd: fd, call: unix.Syscall6}
 	if runtime.GOMAXPROCS(0) > 1 {
-		// Waits are short, and others have a processor to run on. A scheduler that knows of each wait watches
-		// for its end every 20 µs, which costs a tenth of all the generator's CPU.
+		// Waits are short, and other goroutines have a processor to run on. If the scheduler knew of each wait,
+		// it would look for its end every 20 µs, which costs a tenth of the CPU of the generator.
 		p.call = unix.RawSyscall6
 	}
 	return p, nil
@@ -48,8 +48,8 @@ func (p *poller) close() { _ = unix.Close(p.fd) } // nothing is lost with it
 
 // add watches a non-blocking socket.
 func (p *poller) add(fd, conn int) error {
-	// Writable edges come along with readable ones, and by themselves only after a write that did not fit: no
-	// call per wait is needed for them.
+	// The set always watches for writable edges, too. They come together with readable ones, and alone only after
+	// a write that did not fit. So no call is needed to turn them on and off.
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(conn)}
 	if err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return fmt.Errorf("watch connection %d: %w", conn, err)
@@ -93,8 +93,8 @@ func (p *poller) pause(d time.Duration) {
 	_, _, _ = p.call(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0) // an interrupted one is shorter
 }
 
-// readSocket reads without blocking. again: nothing is there now. n 0 without
-// again: the other side has closed.
+// readSocket reads without blocking. again says that nothing is there now. If n is 0 without again and without an
+// error, the other side has closed.
 func readSocket(fd int, b []byte) (n int, again bool, err error) {
 	for {
 		r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),

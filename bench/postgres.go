@@ -14,27 +14,27 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pgserver"
 )
 
-// OwnPostgres, as Params.Postgres, has the run start a PostgreSQL.
+// OwnPostgres is the value of Params.Postgres with which the run starts a PostgreSQL server.
 const OwnPostgres = "auto"
 
 // postgres is the database of the run's servers, which is deleted afterwards.
 type postgres struct {
-	server *pgserver.Server // nil: somebody's
-	admin  string           // URL of the database in which new ones are made; of somebody's server
+	server *pgserver.Server // nil: the run did not start it
+	admin  string           // URL of a running server: there the database is made, and dropped at the end
 	name   string           // of the database
 	dsn    string
-	first  int // process of the server; 0: on another machine
+	first  int // pid of the first process of the server; 0: on another machine
 	epochs int64
 }
 
-// ownSettings are those of a PostgreSQL that the run starts, beside its defaults: commits are on the disk.
+// ownSettings are the settings of a PostgreSQL server that the run starts, beside the defaults. Commits wait for
+// the disk.
 var ownSettings = map[string]string{
 	"fsync": "on", "synchronous_commit": "on", "shared_buffers": "'512MB'", "max_wal_size": "'4GB'",
 	"max_connections": "300",
 }
 
-// openPostgres makes a database at a URL, or in a server of the run's own, whose
-// data goes to a folder in dir.
+// openPostgres makes a database at a URL, or in a server of the run's own, whose data goes to a folder in dir.
 func openPostgres(ctx context.Context, at, dir string) (p *postgres, err error) {
 	p = &postgres{}
 	if at == OwnPostgres {
@@ -76,7 +76,7 @@ func (p *postgres) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if c, err := pgx.Connect(ctx, p.admin); err == nil {
-		// what stays has a name that says what it is
+		// a database that stays has a name that says what it is
 		_, _ = c.Exec(ctx, "DROP DATABASE IF EXISTS "+p.name+" WITH (FORCE)")
 		_ = c.Close(ctx) // nothing is under way
 	}
@@ -90,7 +90,7 @@ func (p *postgres) cpu() float64 {
 	return pgserver.CPU(p.first).Seconds()
 }
 
-// spread waits until so many nodes own feeds and no feed has changed hands for a while.
+// spread waits until as many nodes own feeds as nodes says, and no feed has changed its owner for a while.
 func (p *postgres) spread(ctx context.Context, nodes int) error {
 	c, err := pgx.Connect(ctx, p.dsn)
 	if err != nil {
@@ -178,7 +178,7 @@ func (p *postgres) describe(ctx context.Context) (*Postgres, error) {
 		if err := c.QueryRow(ctx, probe, value, conv, int64(mix(uint64(i)))).Scan(&id); err != nil {
 			return nil, fmt.Errorf("measure the database: %w", err)
 		}
-		if i >= probes/4 { // before, plans and pages are fetched
+		if i >= probes/4 { // the first ones fetch plans and pages
 			observe(times, int64(time.Since(began)))
 		}
 	}

@@ -17,11 +17,11 @@ import (
 // presences are the presence events of the run's watchers.
 type presences struct {
 	mu     sync.Mutex             // tier 0; guards the fields below
-	told   int                    // in all
+	told   int                    // all events
 	online map[string][]time.Time // by user: when each watcher was told
 }
 
-// take takes the presences of an Events frame.
+// take records the presences of an Events frame, with the time for each user who is online.
 func (p *presences) take(all []*petrelv1.Presence) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,7 +33,7 @@ func (p *presences) take(all []*petrelv1.Presence) {
 	}
 }
 
-// watchOthers is the steps of Presence: some users watch all others, who come online then.
+// watchOthers runs the steps of Presence: some users watch all others, who come online then.
 func (r *run) watchOthers(ctx context.Context) error {
 	watchers := r.p.Receivers
 	watched := r.users[watchers:]

@@ -15,7 +15,7 @@ func endWithParent() *syscall.SysProcAttr {
 
 func fdatasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }
 
-// threadCPU is the CPU time of the calling thread, in seconds.
+// threadCPU returns the CPU time of the calling thread, in seconds.
 func threadCPU() float64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(unix.RUSAGE_THREAD, &u) != nil {

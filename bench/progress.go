@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Progress is what a run tells about itself once a second. The rates are those
-// since the last one.
+// Progress is what a run tells about itself once a second. The rates are those since the last one.
 type Progress struct {
 	Phase      string        // what the run is doing
 	Elapsed    time.Duration // since the first message; 0 before
@@ -21,8 +20,8 @@ type Progress struct {
 	Note       string // instead of the numbers: a step of the preparation
 }
 
-// tell records the second that is over, and offers a Progress; if the last one has not been taken yet it is
-// left out.
+// tell records the second that is over, and offers a Progress. If nobody has taken the last one, the new one is
+// dropped.
 func (g *generator) tell(now int64) {
 	s := g.second(now)
 	g.seconds = append(g.seconds, s)
@@ -41,7 +40,7 @@ func (g *generator) tell(now int64) {
 	}
 }
 
-// Draw returns a receiver of Progress that writes one line for each to w. On a terminal the line replaces the
+// Draw returns a function that writes a line to w for each Progress. On a terminal a line of figures replaces the
 // one before.
 func Draw(w io.Writer, terminal bool) func(Progress) {
 	open := false

@@ -14,26 +14,26 @@ import (
 // in published.json: a new one is an entry there, and a shape in scenarios.go.
 type Published struct {
 	ID       string            `json:"id"`
-	Scenario string            `json:"scenario"` // of ours, which does the same
+	Scenario string            `json:"scenario"` // the scenario of ours that does the same
 	Shape    string            `json:"shape,omitempty"`
 	System   string            `json:"system"`
 	Size     string            `json:"size"`       // what it sent
 	Hardware string            `json:"hardware"`   // as its publisher names it
 	Cores    float64           `json:"cores"`      // of the server and its database
-	Busy     float64           `json:"busy_cores"` // of those, in use during the test; 0: it is not published
-	Source   string            `json:"source"`     // its address
+	Busy     float64           `json:"busy_cores"` // of Cores, in use during the test; 0: it is not published
+	Source   string            `json:"source"`     // address of the publication
 	Figures  []PublishedFigure `json:"figures"`
-	Habits   []string          `json:"habits"` // of its clients, that make its figures look better: keys of Habits
+	Habits   []string          `json:"habits"` // keys of Habits: what its clients do that makes its figures look better
 }
 
-// PublishedFigure is one of those by which runs are compared: see Figures.
+// PublishedFigure is a figure that was published, under a name of Figures.
 type PublishedFigure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 }
 
-// Habits are what the clients of a published test do, or leave out, and the clients of this
-// load generator do not.
+// Habits are differences between the clients of a published test and those of this load generator: what the
+// former do or leave out.
 var Habits = map[string]string{
 	"send_only":        "the clients that send take no messages in",
 	"one_watcher":      "one receiver of all looks at what it gets",
@@ -56,7 +56,7 @@ var published = sync.OnceValue(func() []Published {
 	d := json.NewDecoder(bytes.NewReader(publishedJSON))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&all); err != nil {
-		panic(fmt.Sprintf("published.json: %v", err)) // a part of the program
+		panic(fmt.Sprintf("published.json: %v", err)) // the file is a part of the program
 	}
 	return all
 })
@@ -67,8 +67,8 @@ type Beside struct {
 	Compared []Compared `json:"compared"`
 }
 
-// Compared is one figure of both. Only rates are divided: per core of the whole machine,
-// and per core that was in use, which is a CPU-second. 0: it is not known.
+// Compared is one figure of both tests. Rates are also divided by the cores of the machine, and by the cores in
+// use, which gives the rate per CPU-second. A value that is not known is 0.
 type Compared struct {
 	Name          string  `json:"name"`
 	Unit          string  `json:"unit"`
@@ -84,7 +84,7 @@ type Compared struct {
 // beside compares r with the tests of its scenario and shape.
 func (r *Report) beside() (all []Beside) {
 	for _, p := range AllPublished() {
-		// nobody has published what kills do
+		// no published test kills its server
 		if p.Scenario != r.Scenario || p.Shape != r.Params.Shape || r.Kills != nil {
 			continue
 		}
@@ -92,7 +92,7 @@ func (r *Report) beside() (all []Beside) {
 		for _, f := range p.Figures {
 			i := slices.IndexFunc(figures, func(known Figure) bool { return known.Name == f.Name })
 			if i < 0 {
-				panic("published.json: there is no figure " + f.Name) // a part of the program
+				panic("published.json: there is no figure " + f.Name) // the file is a part of the program
 			}
 			ours, measured := figures[i].Measured(r)
 			if !measured {
@@ -151,7 +151,7 @@ func (b *Beside) text(line func(name, format string, args ...any)) {
 	line("", "there: %s", strings.Join(habits, "; "))
 }
 
-// number writes one with as many digits as mean something.
+// number writes a number with as many digits as mean something.
 func number(v float64) string {
 	if v >= 100 || v == float64(int64(v)) {
 		return count(v)

@@ -14,7 +14,7 @@ import (
 // members, the server is killed and its clients come back, and the checker judges what everybody saw.
 const Quick = "quick"
 
-// Story is what it found, in its order.
+// Story is the report of the scenario Quick.
 type Story struct {
 	Runs      []*Report          `json:"runs"` // one to one, and a group
 	Reconnect *ReliabilityReport `json:"reconnect"`
@@ -75,7 +75,7 @@ func RunQuick(ctx context.Context, p Params) (*Story, error) {
 	return s, nil
 }
 
-// ReadStory reads what WriteJSON has written.
+// ReadStory reads a story from a file that WriteJSON has written.
 func ReadStory(file string) (*Story, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

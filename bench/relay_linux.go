@@ -18,7 +18,7 @@ type relayServer struct {
 func newRelayServer(s shape) (*relayServer, error) {
 	r := &relayServer{shape: s, conns: make([]gnet.Conn, s.connections())}
 	var err error
-	// As internal/gateway makes its loops.
+	// These are the options of the loops of internal/gateway.
 	if r.client, err = gnet.NewClient(r, gnet.WithNumEventLoop(1), gnet.WithReadBufferCap(readBytes),
 		gnet.WithTCPNoDelay(gnet.TCPDelay), gnet.WithLogger(noLog{})); err != nil {
 		return nil, err

@@ -14,12 +14,12 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// OpenIMReliability is the scenario after the reliability test that OpenIM publishes: clients log in late,
-// each at a random moment, and some of them write to the others. The received messages must be the acked
-// ones. The clients are those of the Go SDK.
+// OpenIMReliability is the scenario after the reliability test that OpenIM publishes: clients log in late, each
+// at a random moment, and some of them write to the others. What was received must be what was acked. The clients
+// are those of the Go SDK.
 const OpenIMReliability = "openim-reliability"
 
-// ReliabilityReport is what such a test found.
+// ReliabilityReport is what a run of OpenIMReliability found.
 type ReliabilityReport struct {
 	Scenario string    `json:"scenario"`
 	At       time.Time `json:"at"`
@@ -30,18 +30,19 @@ type ReliabilityReport struct {
 
 	Kills     uint64 `json:"kills"`     // of the server, with SIGKILL
 	Tried     uint64 `json:"tried"`     // sends of members
-	Failed    uint64 `json:"failed"`    // of those, that ended without an ack
+	Failed    uint64 `json:"failed"`    // of Tried: ended without an ack
 	Strangers uint64 `json:"strangers"` // sends to a group by users who are no members
-	Refused   uint64 `json:"refused"`   // of those
-	// of those, that were refused after an attempt without an answer, so that the client cannot know (P-4.8)
+	Refused   uint64 `json:"refused"`   // of Strangers: refused
+	// of Strangers: refused after an attempt without an answer, so that the client cannot know the outcome
+	// (P-4.8)
 	Unknowable uint64         `json:"unknowable"`
 	Judged     checker.Report `json:"judged"` // by the checker, of all runs together
 }
 
 const (
 	reliabilityWindow   = 256         // messages that a client may have without an answer
-	strangerEvery       = 100         // so many messages of a sender go with one to a group of others
-	reliabilityPatience = time.Minute // without any progress; then the run ends as it is
+	strangerEvery       = 100         // for so many messages, a sender sends one to a group of others
+	reliabilityPatience = time.Minute // without progress; then the run ends as it is
 )
 
 // RunReliability makes the runs that p describes. It returns a report also of runs with findings.

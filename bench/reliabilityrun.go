@@ -24,7 +24,7 @@ type reliability struct {
 
 	users  []string
 	tokens []string
-	group  string // of the two last users, to which all others are strangers
+	group  string // of the last two users; the senders are no members
 
 	tried, failed, strangers, refused, unknowable, settled atomic.Uint64
 	kills                                                  uint64
@@ -32,18 +32,17 @@ type reliability struct {
 	mu     sync.Mutex // tier 0; guards the fields below
 	begun  time.Time
 	log    *checker.Writer
-	direct map[string][2]int            // the users of a direct conversation
-	heads  map[string]uint64            // what was acked
+	direct map[string][2]int            // by conversation: the two users
+	heads  map[string]uint64            // by conversation: the highest acked seq
 	seen   map[string]map[string]uint64 // user → conversation → the newest entry that was shown
 }
 
 const (
-	writes = "writes" // the device of a client as it sends
-	shows  = "shows"  // the same as it shows what it has: own messages as well, in the order of the conversation
+	writes = "writes" // the device of a client in the op log, for what it sends
+	shows  = "shows"  // the same for what it shows: own messages as well, in the order of the conversation
 )
 
-// play runs all clients until every message is answered and shown everywhere, or until there is no progress
-// any more.
+// play runs all clients until every message is answered and shown everywhere, or until there is no more progress.
 func (x *reliability) play(ctx context.Context) (err error) {
 	name := fmt.Sprintf("run%d-%06x-", x.n, rand.Uint32()>>8)
 	for i := range x.p.Connections {
@@ -84,12 +83,12 @@ func (x *reliability) play(ctx context.Context) (err error) {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return context.Cause(ctx) // nil unless everything ends
+	return context.Cause(ctx) // nil unless ctx has ended
 }
 
-// kill kills the server again and again until everything is sent, and starts it at the same addresses. The
-// server lives until something was sent or shown: clients wait ever longer between their tries, and would
-// meet no server at all.
+// kill kills the server every KillS seconds until everything is sent, and starts it at the same addresses. It
+// puts a kill off until, since the last one, a send was answered or an entry shown: clients wait ever longer
+// between their tries, and would find no server at all.
 func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 	for {
 		due, before := time.Now().Add(seconds(x.p.KillS)), x.happened()
@@ -107,7 +106,7 @@ func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 	}
 }
 
-// await returns when everything is sent and shown, or after reliabilityPatience without progress.
+// await returns when everything is sent and shown, or after LateS and reliabilityPatience without progress.
 func (x *reliability) await(ctx context.Context, sent <-chan struct{}) {
 	last, since, all := uint64(0), time.Now(), false
 	for ctx.Err() == nil {
@@ -139,7 +138,8 @@ func (x *reliability) happened() uint64 {
 	return shown + x.settled.Load()
 }
 
-// missing counts the acked messages that were not shown to both users, and the shown ones.
+// missing counts, for both users of each conversation, the acked messages that they were not shown, and the
+// messages that they were shown.
 func (x *reliability) missing() (missing, shown uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -203,7 +203,7 @@ func (x *reliability) live(ctx context.Context, i int, sent func()) error {
 
 // send writes the messages of client i, and waits for their answers.
 func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *rand.Rand) (err error) {
-	outs := make(chan *petrel.Outgoing, reliabilityWindow) // a full one has the client wait
+	outs := make(chan *petrel.Outgoing, reliabilityWindow) // while it is full, the client waits
 	var answers sync.WaitGroup
 	defer answers.Wait()
 	defer close(outs)
@@ -302,7 +302,7 @@ func (x *reliability) answered(ctx context.Context, i int, out *petrel.Outgoing)
 	}
 }
 
-// now returns the time of the op log.
+// now returns the time for the op log, in ns.
 func (x *reliability) now() int64 { return int64(time.Since(x.begun)) + 1 }
 
 // op makes an op of the client that sends.
@@ -337,10 +337,10 @@ func (x *reliability) show(c *petrel.Client, i int, conv string) {
 	}
 }
 
-// readBack records the history of all conversations, and its recipients.
+// readBack records the history of all conversations, and which users had to be shown it.
 func (x *reliability) readBack(ctx context.Context) error {
 	x.say("reading back %d conversations", len(x.heads))
-	x.mu.Lock() // everybody has ended
+	x.mu.Lock() // all clients have ended
 	defer x.mu.Unlock()
 	for conv := range x.heads {
 		after := uint64(0)

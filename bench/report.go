@@ -11,18 +11,17 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// Report is what a run found. Three rates are never mixed: offered is what the
-// senders wanted to send, accepted what was acked, that is durable, delivered
-// what receivers got. Counts are those of the measured window, unless they say
-// something else. What a scenario does not measure is 0.
+// Report is what a run found. Three rates are never mixed: offered counts the messages that senders wanted to
+// send, accepted those that were acked and so are durable, delivered those that receivers got. Counts are those
+// of the measured window, unless a field says something else. A figure that the scenario does not measure is 0.
 type Report struct {
 	Scenario string    `json:"scenario"`
 	At       time.Time `json:"at"`
-	Command  string    `json:"command"` // that makes the same run; empty: no command made it
+	Command  string    `json:"command"` // the command line that makes the same run; empty: no command made it
 	Params   Params    `json:"params"`
 	Raised   []Raised  `json:"raised_limits"`
 
-	Seconds   float64 `json:"seconds"` // of the measured window, as it was
+	Seconds   float64 `json:"seconds"` // length of the measured window, as measured
 	Offered   uint64  `json:"offered"`
 	Accepted  uint64  `json:"accepted"`
 	Delivered uint64  `json:"delivered"`
@@ -31,16 +30,16 @@ type Report struct {
 
 	Published []Beside `json:"published,omitempty"` // tests that somebody has published, next to this run
 	Checks    []Check  `json:"checks,omitempty"`    // of a counted run
-	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or something else
+	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or other things
 	Kills     *Kills   `json:"kills,omitempty"`     // of a run whose server is killed again and again
-	Drift     *Drift   `json:"drift,omitempty"`     // soak
-	// what the machine does without a chat server; of runs with senders and a server of their own
+	Drift     *Drift   `json:"drift,omitempty"`     // of the scenario soak
+	// what the machine does without a chat server; of runs that send, and have started their server
 	Floor *Floor `json:"floor,omitempty"`
 
-	// why the figures are those of a server, or a generator, that had too much to do; empty: it had not
+	// signs that the load was too much for the server or the generator; empty: there is none
 	Overloaded []string `json:"overloaded"`
 
-	CursorMoves uint64 `json:"cursor_moves"` // of the whole run, durable
+	CursorMoves uint64 `json:"cursor_moves"` // durable moves of cursors in the whole run
 
 	AcceptedPerS  float64 `json:"accepted_per_s"`
 	DeliveredPerS float64 `json:"delivered_per_s"`
@@ -49,21 +48,21 @@ type Report struct {
 	Latency Latency `json:"latency_ms"`
 
 	Server    Server    `json:"server"`
-	Nodes     []Node    `json:"nodes,omitempty"`    // of which Server is the sum; those of a run's own
+	Nodes     []Node    `json:"nodes,omitempty"`    // the servers that the run started; Server is their sum
 	Postgres  *Postgres `json:"postgres,omitempty"` // the database of the run's own servers
 	Total     Total     `json:"total"`
 	Generator Generator `json:"generator"`
 	Disk      Disk      `json:"disk"`
 	Machine   Machine   `json:"machine"`
 
-	Ladder []float64 `json:"ladder_ms"` // Ladder, for the rungs of the series
+	Ladder []float64 `json:"ladder_ms"` // the bounds of the rungs in the series
 	Series []Second  `json:"series"`    // second by second, warm-up and drain included
 }
 
-// Audit is the books of the whole run, warm-up and drain included.
+// Audit is what the audit of the whole run found, warm-up and drain included.
 type Audit struct {
 	Findings    checker.Findings  `json:"findings"`
-	Messages    uint64            `json:"messages"`         // acked
+	Messages    uint64            `json:"messages"`         // acked messages
 	Deliveries  uint64            `json:"deliveries"`       // first arrivals, pushed or read
 	HistoryRead uint64            `json:"history_read"`     // entries read back and compared at the end
 	Lagged      uint64            `json:"lagged"`           // times a connection fell behind and caught up by history
@@ -72,9 +71,8 @@ type Audit struct {
 	Witnesses   []checker.Witness `json:"witnesses"`        // the first findings of each class
 }
 
-// Latency is in milliseconds: from the moment a message was sent, in open loop
-// from the moment it was due. In a closed loop, end to end is that of one
-// of onePrompt of the connections that only receive; the others are read in turn.
+// Latency has times in milliseconds: from the moment when a message was sent, or, in an open loop, was due. In a
+// closed loop, end to end is measured on one of onePrompt of the connections that only receive.
 type Latency struct {
 	Ack           Percentiles `json:"ack"`
 	EndToEnd      Percentiles `json:"end_to_end"`
@@ -85,22 +83,23 @@ type Latency struct {
 // Server is what the run cost the server.
 type Server struct {
 	CPU float64 `json:"cpu_s"` // in the measured window
-	// of it, outside the kernel; 0 for a server that the run did not start
+	// the part of CPU outside the kernel; 0 for a server that the run did not start
 	User               float64 `json:"user_s"`
-	RSSBytes           uint64  `json:"rss_bytes"` // at its end
+	RSSBytes           uint64  `json:"rss_bytes"` // at the end of the measured window
 	AcceptedPerCPU     float64 `json:"accepted_per_cpu_s"`
 	DeliveredPerCPU    float64 `json:"delivered_per_cpu_s"`
 	BytesPerConnection float64 `json:"bytes_per_connection"`
-	// of the whole run: tables after compaction. The log is of bounded size and does not count. 0 for a server that
-	// the run did not start
+	// growth of the compacted tables in the whole run, for each acked message. The log is of bounded size and
+	// does not count. 0 for PostgreSQL, and for a server that the run did not start
 	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"`
 	MessagesPerCommit   float64 `json:"messages_per_commit"`
 }
 
-// Node is one server's share.
+// Node is the share of one server in the cost of a run.
 type Node struct {
 	CPU float64 `json:"cpu_s"`
-	// by the owners on it, of whichever node's connections, those of its own work included
+	// entries that this node stored as an owner, whichever node their senders were connected to; its own entries
+	// included
 	Accepted uint64 `json:"accepted"`
 	Commits  uint64 `json:"commits"`
 }
@@ -109,25 +108,24 @@ type Node struct {
 type Postgres struct {
 	Version string   `json:"version"`
 	CPU     float64  `json:"cpu_s"`     // of all its processes, in the measured window; 0: it runs on another machine
-	Commit  SyncTime `json:"commit_ms"` // of one statement like that of one message, on one connection, before the run
-	// feeds that changed hands in the whole run; behind that, the new owner pushes once more what the old one did
+	Commit  SyncTime `json:"commit_ms"` // time of a commit like that of one message, on one connection, before the run
+	// how often a feed got another owner in the whole run; the new owner pushes the newest commits again
 	Moves int64 `json:"moves"`
 }
 
-// Total is the servers and their database together. 0 without one on this
-// machine.
+// Total is the cost of the servers and their database together. All is 0 if there is no database on this machine.
 type Total struct {
 	CPU             float64 `json:"cpu_s"`
 	AcceptedPerCPU  float64 `json:"accepted_per_cpu_s"`
 	DeliveredPerCPU float64 `json:"delivered_per_cpu_s"`
 }
 
-// Generator is what the run cost the generator. On loopback the kernel charges
-// a part of the server's network work to it: a reader's TCP acknowledgement is
-// taken in, and what it acknowledges is freed, within the reader's own call.
+// Generator is what the run cost the generator. On loopback the kernel charges it for a part of the network work
+// of the server: a read of the generator also delivers the TCP acknowledgement to the server, and frees the
+// acknowledged bytes.
 type Generator struct {
 	CPU  float64 `json:"cpu_s"`  // in the measured window
-	User float64 `json:"user_s"` // of it, outside the kernel
+	User float64 `json:"user_s"` // the part of CPU outside the kernel
 }
 
 // WriteJSON writes v as reports are written: indented, and with < and > as they are.
@@ -138,8 +136,8 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Clean returns the errors of the run: findings of the audit, too much load, broken connections, nothing
-// measured, missed targets.
+// Clean returns the errors of the run, nil if there are none: findings of the audit, overload, lost connections,
+// drift, failed checks, missed targets, or that nothing was measured.
 func (r *Report) Clean(targets Targets) error {
 	var errs []error
 	if f := r.Audit.Findings; !f.Clean() {

@@ -31,10 +31,10 @@ const (
 // Scenario is a kind of run, as data. The steps that are not data are in (*run).steps.
 type Scenario struct {
 	Name, Short, Example string
-	Long                 string   // empty: what is said of all that send
-	options              []string // those of its own, by name; after "=" the help, if it is not the usual one
+	Long                 string   // empty: the text for all scenarios that send
+	options              []string // names of its own options; a text after "=" is the help in place of the usual one
 
-	params  func(*Params)            // where they differ from those of all scenarios
+	params  func(*Params)            // sets the parameters that differ from the defaults
 	shapes  map[string]func(*Params) // the published tests that it does in place of its own, by name
 	traffic traffic
 	offline bool // the receivers come when everything is sent
@@ -63,7 +63,7 @@ var mixedOptions = append([]string{"clients=users, all online but for moments", 
 	"receipts", "size"},
 	RoutineOptions...)
 
-// Scenarios are all of them.
+// Scenarios returns all scenarios.
 func Scenarios() []Scenario { return scenarios }
 
 var scenarios = []Scenario{
@@ -288,7 +288,7 @@ func Shapes(scenario string) []string {
 	return slices.Sorted(maps.Keys(p.scenario().shapes))
 }
 
-// DefaultParams returns the parameters with which the figures of a scenario are taken.
+// DefaultParams returns the parameters of a scenario if no flag changes them.
 func DefaultParams(scenario string) Params {
 	p := Params{Scenario: scenario, Scale: 1, Nodes: 1, Groups: 1, Size: 100, Seconds: 10, WarmUp: 2, Window: 16,
 		Codec: "proto", Transport: "ws", Seed: 1}
@@ -315,12 +315,12 @@ func ShapeParams(scenario, shape string) (Params, error) {
 	return p, nil
 }
 
-// Scaled returns p with a share of the load. Counts are scaled in this order, so that the shape lasts: the
+// Scaled returns p with a share of the load. Counts are scaled in this order, so that the shape stays: the
 // rounds, then the groups or the receivers, then the senders. A run by time has fewer users, and so have the
 // scenarios whose clients write at random moments.
 func (p Params) Scaled(by float64) Params {
 	p.Scale *= by
-	// some takes a part of n and returns what is still to be taken elsewhere.
+	// some scales n, to no less than least, and returns the factor that is left for other counts.
 	some := func(n *int, by float64, least int) float64 {
 		was := float64(*n)
 		*n = max(least, int(math.Round(was*by)))
@@ -390,10 +390,10 @@ func (p *Params) planned() int { return p.quota() * p.senders() }
 // offline tells whether receivers come when everything is sent.
 func (p *Params) offline() bool { return p.scenario().offline }
 
-// inTasks tells whether a run does one thing after the other.
+// inTasks tells whether a run does one thing after the other, and reports each as a task.
 func (p *Params) inTasks() bool { return p.scenario().tasks }
 
-// watchers returns the number of first receivers, who are online even so.
+// watchers returns how many receivers, the first ones, are online while the others are offline.
 func (p *Params) watchers() int {
 	if p.Scenario == DirectSend {
 		return 1
@@ -406,7 +406,7 @@ func (p *Params) comeBack() bool {
 	return p.Scenario == Storm || p.traffic() == people || p.KillS > 0
 }
 
-// open tells whether messages are due at moments that no answer delays.
+// open tells whether the run is an open loop: messages are due at fixed moments, and answers delay none.
 func (p *Params) open() bool { return p.Rate > 0 || len(p.IntervalMS) > 0 }
 
 // lasts returns the planned time, in seconds, of the measured part of a run; 0: as long as it takes.
@@ -422,7 +422,7 @@ func (p *Params) lasts() float64 {
 	return p.Seconds
 }
 
-// connections counts those the run makes.
+// connections returns the number of connections that the run makes.
 func (p *Params) connections() int {
 	switch p.traffic() {
 	case pairs, mesh:

@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// small are parameters of a scenario and shape with which a run takes a second against f.
+// small returns parameters of a scenario and shape with which a run against f takes a second.
 func small(t *testing.T, f *fake, scenario, shape string, by float64) Params {
 	t.Helper()
 	p, err := ShapeParams(scenario, shape)

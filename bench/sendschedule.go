@@ -14,15 +14,15 @@ type pace struct {
 	quota     uint64  // messages of each sender; 0: without end
 	all       []clock // by sender
 	order     []int   // a heap of the senders, the next one first
-	inTurn    bool    // all pauses are as long: the senders come in turn, without a heap
-	turn      int     // whose turn it is
+	inTurn    bool    // all pauses have the same length: senders come in turn, without the heap
+	turn      int     // the sender whose turn it is
 }
 
 // clock is the schedule of one sender.
 type clock struct {
-	next  int64  // ns; when the message after those that are due becomes due
-	due   uint64 // messages
-	taken int64  // ns; when the message that is taken next was due
+	next  int64  // ns; when the next message becomes due
+	due   uint64 // messages that have become due
+	taken int64  // ns; when the next message to be sent became due
 }
 
 // newPace makes the schedule of a rate: arrivals at fixed distances, dealt to the senders in turn.
@@ -32,8 +32,8 @@ func newPace(start int64, perSecond float64, senders int) *pace {
 	return clocks(&pace{low: gap * float64(senders), inTurn: true}, senders, first)
 }
 
-// newClocks makes the schedule of random pauses, in ns. It begins at a random moment too, so that senders do
-// not all write at once.
+// newClocks makes a schedule of random pauses, from low to high, in ns. Each sender begins at a random moment, so
+// that not all write at once.
 func newClocks(start int64, seed uint64, senders int, low, high float64, quota uint64) *pace {
 	return clocks(&pace{seed: seed, low: low, span: high - low, quota: quota}, senders,
 		func(i int) int64 { return start + int64(fraction(mix(mix(seed)+uint64(i)))*high) })
@@ -48,7 +48,7 @@ func clocks(p *pace, senders int, first func(i int) int64) *pace {
 	return p
 }
 
-// plan makes the schedule of a run; nil: a closed loop has none.
+// plan returns the function that makes the schedule of a run; nil for a closed loop, which has none.
 func (p *Params) plan() func(start int64) *pace {
 	switch {
 	case len(p.IntervalMS) > 0:
@@ -70,14 +70,14 @@ func fraction(v uint64) float64 { return float64(v>>11) / (1 << 53) }
 
 // pause returns a sender's pause after its message number.
 func (p *pace) pause(sender int, number uint64) int64 {
-	if p.span == 0 { // no rounding adds up
+	if p.span == 0 { // so that rounding errors do not add up
 		return int64(p.low*float64(number)) - int64(p.low*float64(number-1))
 	}
 	return int64(p.low + fraction(mix(mix(p.seed^uint64(sender)<<40)+number))*p.span)
 }
 
-// advance moves to now, calls due with the sender of each message that has become due, and returns their
-// number, and how many of them the generator has noticed late.
+// advance moves the schedule to now, and calls due with the sender of each message that has become due. It
+// returns their number, and how many of them the generator has noticed late.
 func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	for p.next() <= now {
 		i := p.first()
@@ -101,7 +101,7 @@ func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	return n, late
 }
 
-// next returns the time of the next message, the end of time after the last one.
+// next returns when the next message becomes due; after the last one, the end of time.
 func (p *pace) next() int64 {
 	return p.all[p.first()].next
 }

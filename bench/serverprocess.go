@@ -31,11 +31,11 @@ type child struct {
 	conf       string // its configuration file
 	dir        string // its data folder
 	cancel     context.CancelFunc
-	ended      chan struct{} // closed behind err
+	ended      chan struct{} // closed after err was set
 	err        error
 	log        tail
 
-	// Of those that were killed before it in its place.
+	// Sums of the servers that were killed before it in its place.
 	before            cpuTime
 	accepted, commits uint64
 }
@@ -45,8 +45,8 @@ const (
 	stopLimit  = 20 * time.Second // between the request to stop and the kill
 )
 
-// startChild starts executable on folder dir and waits until it listens. Only
-// conf and args configure it, not the environment and no other file.
+// startChild starts executable on folder dir and waits until it listens. Only conf and args configure it, not the
+// environment and no other file.
 func startChild(ctx context.Context, executable, dir, conf string, args []string) (*child, error) {
 	dir, err := filepath.Abs(dir) // the server runs in it
 	if err != nil {
@@ -147,12 +147,12 @@ func (r *run) killNode(ctx context.Context, i int) error {
 	r.hangUp()
 	args := append(slices.Clone(r.p.ServeArgs), "--listen-http", c.HTTP, "--listen-tcp", c.TCP, "--listen-admin",
 		c.Admin)
-	for _, l := range r.report.Raised { // or it would put off those who are back before they are raised
+	for _, l := range r.report.Raised { // or it would put off clients that are back before the limits are raised
 		if l.Limit != "window_bytes" { // may be more than a server starts with
 			args = append(args, fmt.Sprintf("--limits-%s=%d", strings.ReplaceAll(l.Limit, "_", "-"), l.To))
 		}
 	}
-	// stop ends it, not the end of the load
+	// child.stop ends the server, not the end of ctx
 	again, err := startChild(context.WithoutCancel(ctx), c.executable, filepath.Dir(c.dir), c.conf, args)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (r *run) killNode(ctx context.Context, i int) error {
 	r.mu.Lock()
 	r.nodes[i] = again
 	r.mu.Unlock()
-	_, _, err = r.ops[i].raise(ctx, r.p.needs()) // the process that has ended had them, not the new one
+	_, _, err = r.ops[i].raise(ctx, r.p.needs()) // the new process has the limits of its configuration
 	return err
 }
 

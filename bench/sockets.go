@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// sockets are the functions by which a run reaches its servers, and its generator reads and writes. A run has
-// those of the system; tests have some in memory, where time is fake.
+// sockets are the functions through which a run reaches its servers, and its generator reads and writes. A run
+// uses those of the system; tests use some in memory, where time is fake.
 type sockets struct {
 	dial func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error)
-	// the generator's own socket of a connection, which is closed afterwards
+	// returns the generator's own socket of a connection, which the caller closes afterwards
 	take  func(nc net.Conn) (fd int, err error)
 	read  func(fd int, b []byte) (n int, again bool, err error)
 	write func(fd int, b []byte) (n int, err error)
@@ -28,7 +28,7 @@ type watching struct {
 	close func()
 }
 
-// system are the sockets of the system.
+// system returns the sockets of the system.
 func system() *sockets {
 	return &sockets{
 		dial: func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
@@ -40,7 +40,7 @@ func system() *sockets {
 }
 
 func watchSystem() (watching, error) {
-	runtime.LockOSThread() // the poller's
+	runtime.LockOSThread() // the poller works on this thread only
 	p, err := newPoller()
 	if err != nil {
 		runtime.UnlockOSThread()

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// afterwards is the time after which the servers must be idle: WildfireChat's criterion.
+	// afterwards is how long after the last message the servers must be idle: a criterion of WildfireChat.
 	afterwards = 5 * time.Second
-	idleCPU    = 0.1 // cores of each server and the database that count as nothing to do
+	idleCPU    = 0.1 // cores in use for each server, the database included, below which all count as idle
 
 	calmFor   = 3 * time.Second
 	calmLimit = time.Minute
@@ -26,7 +26,7 @@ func (r *run) drive(ctx context.Context) error {
 	g.atMark = func(p phase) { r.takeCPU(&r.marks[p-measuring]) }
 	g.quota.Store(uint64(r.p.quota())) // before it runs: without a quota it would send without bound
 	if r.p.counted() && !r.p.inTasks() && r.p.Scenario != Cluster {
-		if err := r.enter(ctx, measuring); err != nil { // before it runs: what it sends first counts too
+		if err := r.enter(ctx, measuring); err != nil { // before it runs: the first messages count too
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func (r *run) drive(ctx context.Context) error {
 	return errors.Join(err, <-r.ended)
 }
 
-// enter moves the generator to the measured window, or to the end of the window.
+// enter moves the generator to the next phase, and reads the statistics of the servers for the mark of the phase.
 func (r *run) enter(ctx context.Context, p phase) (err error) {
 	if p > measuring {
 		r.memory, r.allocated = r.serverMemory() // the connections are still there
@@ -91,9 +91,9 @@ func (r *run) pause(ctx context.Context, s float64) error {
 	return err
 }
 
-// sendMessages is the steps of the scenarios that only send: for a time, or a number of messages. Then the
-// offline receivers come and read every message. Those who were online have everything: their pages are
-// compared.
+// sendMessages runs the steps of the scenarios that only send. A counted run sends its quota, any other one sends
+// for a time. In the pattern mesh all receivers then read every message: those who were offline count it as
+// delivered, those who were online only compare it.
 func (r *run) sendMessages(ctx context.Context) error {
 	if !r.p.counted() {
 		err := r.pause(ctx, r.p.WarmUp)
@@ -105,7 +105,7 @@ func (r *run) sendMessages(ctx context.Context) error {
 			err = r.pause(ctx, r.p.Seconds)
 		}
 		for err == nil && r.killer.due != nil && len(r.killed) == 0 && r.p.KillS < r.p.Seconds {
-			err = r.pause(ctx, shortestSilence.Seconds()) // the machine may stand still when a kill is due
+			err = r.pause(ctx, shortestSilence.Seconds()) // a kill that is due may be late
 		}
 		r.killer = killer{}
 		return err
@@ -141,8 +141,8 @@ func (r *run) sendMessages(ctx context.Context) error {
 	return err
 }
 
-// sendQuota waits until all senders have used their quota, and the servers are idle. The CPU of the run is
-// measured until then.
+// sendQuota waits until all senders have used their quota, and then until the servers are idle: the CPU time of
+// the run includes their work after the last message.
 func (r *run) sendQuota(ctx context.Context) (err error) {
 	began := time.Now()
 	r.sent, err = until(ctx, r, r.gen.spent)
@@ -154,7 +154,8 @@ func (r *run) sendQuota(ctx context.Context) (err error) {
 	return r.calm(ctx)
 }
 
-// calm waits until all servers are idle, and records those that work a while after the end.
+// calm waits until the servers are idle. For a counted run it also notes in stillBusy how many cores they use 5 s
+// after the end.
 func (r *run) calm(ctx context.Context) error {
 	used := func() float64 {
 		var m mark
@@ -195,7 +196,7 @@ func (r *run) calm(ctx context.Context) error {
 // action performs something n times.
 type action = func() (n int, times *hdrhistogram.Histogram, err error)
 
-// measure measures an action between two marks, as a task of n.
+// measure runs an action, and returns it as a task with the CPU time that the servers used meanwhile.
 func (r *run) measure(ctx context.Context, name string, do action) (t Task, err error) {
 	var from, to mark
 	if err = r.note(ctx, &from); err != nil {
@@ -213,7 +214,7 @@ func (r *run) measure(ctx context.Context, name string, do action) (t Task, err 
 	return newTask(name, uint64(n), took, r.cpuBetween(&from, &to), times), nil
 }
 
-// note takes a mark.
+// note reads the CPU times into m, and the statistics of a running server.
 func (r *run) note(ctx context.Context, m *mark) (err error) {
 	r.takeCPU(m)
 	if !r.own() {
@@ -230,7 +231,7 @@ func (r *run) add(t Task, err error) error {
 	return err
 }
 
-// come makes the connections of users from..to-1 while the generator runs, and measures that.
+// come makes the connections of users[from:to] while the generator runs, and measures that as a task.
 func (r *run) come(ctx context.Context, from, to int) (all []greeted, t Task, err error) {
 	t, err = r.measure(ctx, taskConnect, func() (int, *hdrhistogram.Histogram, error) {
 		done := make(chan error, 1)
@@ -252,7 +253,7 @@ func (r *run) come(ctx context.Context, from, to int) (all []greeted, t Task, er
 	return all, t, err
 }
 
-// hand passes connections of users, from number from on, to the generator.
+// hand passes connections to the generator, the first one as that of user number from.
 func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	for i := range all {
 		r.gen.coming.Store(int64(len(all) - i - 1))
@@ -265,7 +266,7 @@ func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	return nil
 }
 
-// receiversCome connects the receivers from user first on, who have messages.
+// receiversCome connects users[first:], who were offline while the others sent, and passes them to the generator.
 func (r *run) receiversCome(ctx context.Context, first int) ([]*conn, error) {
 	all, task, err := r.come(ctx, first, len(r.users))
 	if err == nil && r.p.inTasks() {
@@ -277,7 +278,7 @@ func (r *run) receiversCome(ctx context.Context, first int) ([]*conn, error) {
 	return r.gen.conns[first:], err
 }
 
-// send gives the generator an errand, and measures it.
+// send gives the generator an errand, waits for its end, and returns it as a task.
 func (r *run) send(ctx context.Context, e *errand) (Task, error) {
 	return r.measure(ctx, e.name, func() (int, *hdrhistogram.Histogram, error) {
 		r.gen.orders <- e // the one before is done
@@ -286,8 +287,8 @@ func (r *run) send(ctx context.Context, e *errand) (Task, error) {
 	})
 }
 
-// reading is the errand of connections that read all conversations of their lists, page by page; compares:
-// they have everything already.
+// reading returns an errand in which connections read all conversations of their lists, page by page. With
+// compares they have everything already, and the pages are only compared with the audit.
 func (r *run) reading(conns []*conn, compares bool) *errand {
 	g := r.gen
 	e := g.ask(taskHistory, conns, cmp.Or(r.p.AtOnce, dialers), 1, nil, isHistory)
@@ -301,7 +302,7 @@ func (r *run) reading(conns []*conn, compares bool) *errand {
 			}
 		}
 		g.readPromptly(c)
-		g.readNext(c) // and so on, by itself
+		g.readNext(c) // historyPage reads the further pages
 		return c.askID != 0
 	}
 	return e

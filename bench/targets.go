@@ -20,10 +20,10 @@ type target struct {
 	bound float64
 }
 
-// Figure is one by which runs are compared; a target can name it.
+// Figure is a figure by which runs are compared. A target can name it.
 type Figure struct {
 	Name         string
-	Unit         string // ms, 1/s, bytes, messages; empty: it counts what should not happen, and 0 is a result
+	Unit         string // ms, 1/s, bytes, messages; empty: it counts what should not happen, so 0 is a result
 	LargerBetter bool
 	of           func(*Report) float64 // 0 with a unit: the run did not measure it
 }
@@ -63,7 +63,7 @@ var figures = []Figure{
 	{"messages_per_commit", "messages", true, func(r *Report) float64 { return r.Server.MessagesPerCommit }},
 }
 
-// Figures returns all of them, in the order in which reports show them.
+// Figures returns all figures, in the order in which reports show them.
 func Figures() []Figure { return figures }
 
 // Measured returns the figure of a run, and whether the run has measured it.

@@ -7,39 +7,40 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Task is one line of what a scenario does one after the other, or of what its clients do
-// beside sending. What is not known is 0.
+// Task is one step of a scenario, or one kind of work that its clients do, and what it cost. A figure that is not
+// known is 0.
 type Task struct {
 	Name string `json:"name"` // what was done: one of the names below
-	// connections: how many are open; storm, login: which time, from 1; limit: receivers, or entries for a sync
+	// connections: how many are open; storm, login: number of the round, from 1; limit: receivers, or entries for
+	// a sync
 	Size    int     `json:"size"`
 	Window  int     `json:"window"`        // limit: frames of each sender on their way
 	Count   uint64  `json:"count"`         // how often it was done
-	Seconds float64 `json:"seconds"`       // in which that was
+	Seconds float64 `json:"seconds"`       // how long all of it took
 	PerS    float64 `json:"per_s"`         // Count in a second
 	Again   uint64  `json:"again"`         // tries that were refused or broke, each of which was made again
-	CPU     float64 `json:"server_cpu_s"`  // of the servers, in those seconds
-	CPUEach float64 `json:"server_cpu_us"` // of the servers, for each; in microseconds
+	CPU     float64 `json:"server_cpu_s"`  // CPU time of the servers in those seconds
+	CPUEach float64 `json:"server_cpu_us"` // CPU time of the servers for each, in microseconds
 
-	Latency Percentiles `json:"latency_ms"` // of each
+	Latency Percentiles `json:"latency_ms"` // latency of each
 
 	UserBytes float64 `json:"user_bytes"` // connections: memory of the servers for each, outside the kernel
 	// connections: memory of the kernel for each; both ends if the clients are on the same machine
 	KernelBytes float64 `json:"kernel_bytes"`
-	Pauses      float64 `json:"pauses_ms"`  // for which garbage collection stopped the servers
+	Pauses      float64 `json:"pauses_ms"`  // connections: how long garbage collection stopped the servers
 	IdleCPU     float64 `json:"idle_cpu"`   // connections: cores of the servers in use while nobody asks for anything
 	Beats       uint64  `json:"heartbeats"` // connections: pings of the servers in that time
 	Answer      float64 `json:"answer_ms"`  // connections: median time to the answer of a ping, while all are open
 	AnswerP99   float64 `json:"answer_p99_ms"`
 }
 
-// The names of steps.
+// The names of tasks.
 const (
 	taskEcho      = "echo"      // limit: one frame to a server and back
 	taskFanOut    = "fan-out"   // limit: one frame to each of many
 	taskLog       = "log"       // limit: an entry in a log that is synced to the disk
 	taskConnect   = "connect"   // from the dial to the answer of the first sync
-	taskIdle      = "idle"      // connections that do nothing, for as long
+	taskIdle      = "idle"      // a time in which connections do nothing
 	taskReturn    = "return"    // as connect, of a connection that was lost
 	taskWatch     = "watch"     // the list of users whose presence a client wants to know
 	taskPresence  = "presence"  // from the dial of a user until a watcher was told
@@ -48,12 +49,13 @@ const (
 	taskSyncSome  = "sync-some" // a sync when there is something new
 	taskHistory   = "history"   // a page of a conversation
 	taskSend      = "send"      // from the send to its ack
-	taskDelivered = "delivery"  // from the send until it was delivered
-	taskReceipt   = "receipt"   // a read cursor that was moved
+	taskDelivered = "delivery"  // from the send to its delivery
+	taskReceipt   = "receipt"   // a move of a read cursor
 	taskAnswer    = "ping"      // the answer of a ping
 )
 
-// newTask makes the line of n actions from their seconds and the CPU seconds of the servers.
+// newTask makes the task of n actions. took is how long all took, and cpu the CPU time of the servers, both in
+// seconds; times may be nil.
 func newTask(name string, n uint64, took, cpu float64, times *hdrhistogram.Histogram) Task {
 	s := Task{Name: name, Count: n, Seconds: round(took, 1000), CPU: round(cpu, 1000)}
 	if took > 0 {
@@ -81,7 +83,7 @@ func (r *run) cpuBetween(from, to *mark) (used float64) {
 	return used
 }
 
-// columns are those of a table of steps. An empty column is left out.
+// columns are the columns of a table of tasks. tabulate leaves an empty column out.
 var columns = []struct {
 	name string
 	of   func(*Task) string
@@ -125,14 +127,14 @@ func decimals(v float64, n int) string {
 	return fmt.Sprintf("%.*f", n, v)
 }
 
-// writeTasks writes steps as a table.
+// writeTasks writes tasks as a table.
 func writeTasks(b *strings.Builder, tasks []Task) {
 	for _, line := range tabulate(tasks) {
 		b.WriteString(line + "\n")
 	}
 }
 
-// tabulate lays a table of steps out: the first column to the left, numbers to the right.
+// tabulate lays tasks out as a table: the first column to the left, numbers to the right.
 func tabulate(tasks []Task) []string {
 	lines := make([]string, len(tasks)+1)
 	for n, c := range columns {

@@ -16,7 +16,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// comeAgainAndAgain is the steps of Login.
+// comeAgainAndAgain runs the steps of Login.
 func (r *run) comeAgainAndAgain(ctx context.Context) error {
 	err := r.enter(ctx, measuring)
 	for n := 0; n < r.p.Times && err == nil; n++ {
@@ -38,10 +38,10 @@ func (r *run) hangUpAll(ctx context.Context, all []greeted) error {
 	return r.calm(ctx)
 }
 
-// pingSample is how many connections ping to know how long an answer takes.
+// pingSample is how many connections ping to measure how long an answer takes.
 const pingSample = 1000
 
-// connectInSteps is the steps of Connections.
+// connectInSteps runs the steps of Connections.
 func (r *run) connectInSteps(ctx context.Context) error {
 	if err := r.enter(ctx, measuring); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (r *run) connectInSteps(ctx context.Context) error {
 // pauses returns the time for which garbage collection has stopped all servers, in seconds.
 func (r *run) pauses(ctx context.Context) (sum float64) {
 	for _, op := range r.ops {
-		if figures, err := op.metrics(ctx); err == nil { // what is not known is 0
+		if figures, err := op.metrics(ctx); err == nil { // a server without metrics counts as 0
 			sum += figures.sum("go_gc_duration_seconds")
 		}
 	}
@@ -104,7 +104,7 @@ func (r *run) pauses(ctx context.Context) (sum float64) {
 // kernelMemory returns the kernel's memory for objects like sockets, and for their queues, in bytes.
 func kernelMemory() uint64 {
 	all := kilobytes(procLine("/proc/meminfo", "Slab"))
-	b, _ := os.ReadFile("/proc/net/sockstat") // without one, queues do not count
+	b, _ := os.ReadFile("/proc/net/sockstat") // without that file, queues do not count
 	for line := range strings.Lines(string(b)) {
 		if words := strings.Fields(line); len(words) > 2 && words[0] == "TCP:" {
 			pages, _ := strconv.ParseUint(words[len(words)-1], 10, 64) // 0 if it is none
@@ -114,7 +114,7 @@ func kernelMemory() uint64 {
 	return all
 }
 
-// fill has the senders send everything before the receivers come.
+// fill waits until the senders have sent everything, and then connects the receivers.
 func (r *run) fill(ctx context.Context) ([]*conn, error) {
 	r.say("sending %s messages", count(float64(r.p.planned())))
 	_, err := until(ctx, r, r.gen.spent)
@@ -130,7 +130,7 @@ func (r *run) fill(ctx context.Context) ([]*conn, error) {
 	return r.receiversCome(ctx, r.p.Senders)
 }
 
-// syncs is the steps of Sync: the receivers have a conversation with each sender in their lists.
+// syncs runs the steps of Sync: each receiver has a conversation with each sender in its list.
 func (r *run) syncs(ctx context.Context) error {
 	conns, err := r.fill(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *run) syncs(ctx context.Context) error {
 	return r.add(r.send(ctx, r.reading(conns, false)))
 }
 
-// histories is the steps of History.
+// histories runs the steps of History.
 func (r *run) histories(ctx context.Context) error {
 	conns, err := r.fill(ctx)
 	if err != nil {
@@ -172,13 +172,13 @@ func (r *run) histories(ctx context.Context) error {
 const (
 	// returnLimit bounds the time until all connections are back after a storm.
 	returnLimit = 2 * time.Minute
-	// A failed try to come back is repeated after a random time up to firstPatience, and twice as much after
-	// each further one, up to lastPatience.
+	// After a failed try to come back, a connection waits for a random time up to firstPatience. Each further try
+	// doubles that bound, up to lastPatience.
 	firstPatience = 200 * time.Millisecond
 	lastPatience  = 3200 * time.Millisecond
 )
 
-// storms is the steps of Storm.
+// storms runs the steps of Storm.
 func (r *run) storms(ctx context.Context) error {
 	err := r.pause(ctx, r.p.WarmUp)
 	if err == nil {
@@ -195,7 +195,7 @@ func (r *run) storms(ctx context.Context) error {
 	return r.pause(ctx, r.p.Seconds)
 }
 
-// bringBack makes ended connections come back, until stop is called.
+// bringBack starts to bring ended connections back, until stop is called. stop waits for the tries under way.
 func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
 	s = &storm{run: r, all: make(chan struct{}, 1), times: newTimes(3)}
 	ctx, cancel := context.WithCancel(ctx)
@@ -207,15 +207,16 @@ func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
 // storm brings ended connections back.
 type storm struct {
 	*run
-	back  atomic.Int64  // connections, since then
-	again atomic.Uint64 // tries that failed, since then
-	all   chan struct{} // capacity 1: all are back
+	back  atomic.Int64  // connections that came back since the storm began
+	again atomic.Uint64 // tries that failed since the storm began
+	all   chan struct{} // capacity 1; gets a value when all are back
 
 	mu    sync.Mutex // tier 0; guards times
 	times *hdrhistogram.Histogram
 }
 
-// once is one storm.
+// once makes one storm, the nth, and returns it as a task: it kills the server or ends all connections, and waits
+// until all are back.
 func (s *storm) once(ctx context.Context, n int) (Task, error) {
 	task, err := s.measure(ctx, taskReturn, func() (int, *hdrhistogram.Histogram, error) {
 		s.mu.Lock()
@@ -250,7 +251,7 @@ func (s *storm) once(ctx context.Context, n int) (Task, error) {
 	return task, err
 }
 
-// serve makes each ended connection come back, all at the same time.
+// serve runs comeBack for each connection that ends, for all at the same time.
 func (s *storm) serve(ctx context.Context, wg *sync.WaitGroup) {
 	for {
 		select {
@@ -262,7 +263,7 @@ func (s *storm) serve(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// comeBack tries until it has a connection.
+// comeBack dials until it has a connection, and hands it to the generator.
 func (s *storm) comeBack(ctx context.Context, g goner) {
 	way := s.dialer()
 	for patience := firstPatience; ; patience = min(2*patience, lastPatience) {

@@ -10,7 +10,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// inTasks are parameters of a short run of a scenario that does one thing after the other.
+// inTasks returns parameters of a short run of a scenario that does one thing after the other.
 func inTasks(f *fake, scenario string) Params {
 	p := f.params(scenario)
 	p.Lists = 0

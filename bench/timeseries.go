@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Second is what one second of a run showed. What is not known is 0.
+// Second is what one second of a run showed. A figure that is not known is 0.
 type Second struct {
 	At         float64     `json:"at_s"`  // its end, in seconds since the first message
-	Phase      string      `json:"phase"` // warm-up, measure, drain; after when a counted run has sent everything
+	Phase      string      `json:"phase"` // warm-up, measure, drain, or after: a counted run has sent everything
 	Offered    float64     `json:"offered_per_s"`
 	Accepted   float64     `json:"accepted_per_s"`
 	Delivered  float64     `json:"delivered_per_s"`
@@ -25,13 +25,14 @@ type Second struct {
 	Open       int         `json:"connections"` // at its end
 	Ack        Percentiles `json:"ack_ms"`      // of the sends that were answered in it
 	EndToEnd   Percentiles `json:"end_to_end_ms"`
-	// end to end: messages by latency, see Report.Ladder; above 20,000 a second, every 16th
+	// end to end: messages by latency, on the rungs of Report.Ladder; if the second before had more than 20,000,
+	// only every 16th is counted
 	Rungs []int64 `json:"rungs"`
 
 	Servers Usage `json:"servers"`
 }
 
-// Usage is what all servers of a run, and their database, used in one second.
+// Usage has the resources that the servers of a run, their database and the generator used in one second.
 type Usage struct {
 	CPU          float64 `json:"cpu"`           // cores
 	PostgresCPU  float64 `json:"postgres_cpu"`  // cores
@@ -39,7 +40,7 @@ type Usage struct {
 	RSSBytes     uint64  `json:"rss_bytes"`
 	DiskBytes    uint64  `json:"disk_bytes"` // of the store
 	Pauses       float64 `json:"pauses_ms"`  // time for which the garbage collector stopped a server
-	// one commit, which ends with a sync of the disk or the database's answer
+	// time of one commit, up to the sync of the disk or the answer of the database
 	CommitP50 float64 `json:"commit_p50_ms"`
 	CommitP99 float64 `json:"commit_p99_ms"`
 }
@@ -71,9 +72,9 @@ func (g *generator) second(now int64) Second {
 // watch reads the usage of the servers, at the end of each second of the generator.
 type watch struct {
 	r     *run
-	due   chan time.Duration // since the first message; capacity 1, a second that finds it full is left out
+	due   chan time.Duration // ends of seconds since the first message; capacity 1, while it is full they are left out
 	ended chan struct{}
-	used  map[time.Duration]Usage // by the end of the second; read when it has ended
+	used  map[time.Duration]Usage // by the end of the second; to be read after stop
 	last  reading
 }
 
@@ -82,7 +83,7 @@ type reading struct {
 	at                    time.Time
 	server, postgres, own float64             // seconds of CPU since the start
 	pauses                float64             // seconds
-	commits               map[float64]float64 // commits that took no longer, by that bound in seconds
+	commits               map[float64]float64 // by bound in seconds: commits that took no longer
 	memory, disk          uint64
 }
 
@@ -93,7 +94,7 @@ func newWatch(r *run) *watch {
 	return w
 }
 
-// stop ends it.
+// stop ends the watch and waits for it.
 func (w *watch) stop() {
 	close(w.due)
 	<-w.ended
@@ -109,7 +110,7 @@ func (w *watch) run() {
 	}
 }
 
-// tell passes the generator's progress on, and has the second completed.
+// tell passes the progress of the generator on, and lets the watch read the usage of that second.
 func (r *run) tell(p Progress) {
 	r.p.Progress(p)
 	select {
@@ -144,7 +145,7 @@ func (w *watch) read() reading {
 	for _, op := range w.r.ops {
 		figures, err := op.metrics(ctx)
 		if err != nil {
-			continue // what is not known is 0
+			continue // a server without metrics counts as 0
 		}
 		if !w.r.own() {
 			n.server += figures.sum("process_cpu_seconds_total")
@@ -163,8 +164,8 @@ func (w *watch) read() reading {
 	return n
 }
 
-// since returns the usage from an earlier reading to this one. A server that was killed in between has begun
-// to count again.
+// since returns the usage from an earlier reading to this one. If a server was killed in between, its counts
+// began at 0 again.
 func (n reading) since(before reading) Usage {
 	d := n.at.Sub(before.at).Seconds()
 	for bound, count := range n.commits {
@@ -188,8 +189,8 @@ func (n reading) since(before reading) Usage {
 	}
 }
 
-// quantile estimates one from the counts of values up to some bounds: within its bucket, values are taken to
-// be spread evenly. 0 without a count.
+// quantile estimates the quantile q of values. below has the number of values up to each bound; within a bucket,
+// values are taken to be spread evenly. Without values it returns 0.
 func quantile(below map[float64]float64, q float64) float64 {
 	bounds := slices.Sorted(maps.Keys(below))
 	if len(bounds) == 0 {

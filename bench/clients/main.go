@@ -1,6 +1,6 @@
-// Command clients is load by clients of the Go SDK, as an application has them: pairs of users write to each
-// other over one connection each, and each has to show all messages of the other one, in order. It prints the
-// clients' cost of a message. run does the same with the TypeScript SDK.
+// Command clients makes load by clients of the Go SDK, as an application has them. Pairs of users write to each
+// other over one connection each, and each user has to get all messages of the other one, in order. It prints the
+// CPU time of the clients for each message. The script run also does this with the TypeScript SDK.
 //
 //	clients URL MESSAGES < tokens    lines "user token", two users each make a pair
 package main
@@ -90,7 +90,7 @@ func play(url, token, peer string, messages int, wrong *atomic.Int64) error {
 			return ctx.Err()
 		})
 		both.Go(func() error {
-			under := make(chan *petrel.Outgoing, window) // a full one waits for the oldest answer
+			under := make(chan *petrel.Outgoing, window) // while it is full, the sender waits for the oldest answer
 			var answers errgroup.Group
 			answers.Go(func() error {
 				var first error

@@ -14,20 +14,20 @@ import (
 	"github.com/petrel-im/petrel/bench"
 )
 
-// confidence is that of the ranges of medians, and of the verdict that two sets differ.
+// confidence is the confidence of the ranges of medians, and of the verdict that two sets differ.
 const confidence = 0.95
 
 // enough is the least number of runs of each set for a verdict: with fewer, even the clearest order of all
 // runs happens by chance more often than once in 20 times.
 const enough = 4
 
-// Comparison is two sets of runs of one scenario, figure by figure.
+// Comparison compares two sets of runs of one scenario, figure by figure.
 type Comparison struct {
 	Scenario string   `json:"scenario"`
 	Old      []Run    `json:"old"`
 	New      []Run    `json:"new"`
 	Figures  []Figure `json:"figures"`
-	// in which the sets differ; each of them may be the reason of all the others
+	// conditions that are not the same in all runs; each of them may be the reason for the differences
 	Conditions []Difference `json:"conditions"`
 }
 
@@ -37,8 +37,8 @@ type Figure struct {
 	Unit    string  `json:"unit"`
 	Old     Summary `json:"old"`
 	New     Summary `json:"new"`
-	Percent float64 `json:"percent"` // of the old median, that the new one is more; 0 if that is 0
-	P       float64 `json:"p"`       // how often runs of one and the same program would differ so much
+	Percent float64 `json:"percent"` // by how many percent the new median is above the old one; 0 if that is 0
+	P       float64 `json:"p"`       // probability that runs of one and the same program differ so much
 	Verdict Verdict `json:"verdict"`
 }
 
@@ -46,8 +46,8 @@ type Figure struct {
 type Summary struct {
 	Runs   int     `json:"runs"`
 	Median float64 `json:"median"`
-	Low    float64 `json:"low"`  // of the range in which the median lies with a confidence of 95 %;
-	High   float64 `json:"high"` // with few runs, that of all of them
+	Low    float64 `json:"low"`  // start of the range in which the median lies with a confidence of 95 %
+	High   float64 `json:"high"` // its end; with few runs the range is that of all values
 }
 
 // Verdict is the result of comparing two medians.
@@ -58,7 +58,7 @@ const (
 	Better       Verdict = "better"
 	Worse        Verdict = "worse"
 	Same         Verdict = "no difference shown"
-	TooFewRuns   Verdict = "too few runs" // to say so
+	TooFewRuns   Verdict = "too few runs" // for a verdict
 	shownNowhere Verdict = ""             // neither has measured it
 )
 
@@ -161,7 +161,7 @@ func conditionsOf(runs []Run) map[string][]string {
 	all := map[string][]string{}
 	for _, r := range runs {
 		for _, part := range []any{r.Report.Params, r.Report.Machine} {
-			b, _ := json.Marshal(part) // what was read from JSON
+			b, _ := json.Marshal(part) // cannot fail: it was read from JSON
 			var fields map[string]json.RawMessage
 			_ = json.Unmarshal(b, &fields)
 			for name, v := range fields {

@@ -24,11 +24,11 @@ type Series struct {
 	Runs     []Run        `json:"runs"` // the oldest first
 }
 
-// NewHistory sorts runs, which Load has in the order of time.
+// NewHistory groups runs into series. The runs are in the order of time, as Load returns them.
 func NewHistory(runs []Run) *History {
 	h, of := &History{}, map[string]int{}
 	for _, r := range runs {
-		params, _ := json.Marshal(r.Report.Params) // what was read from JSON
+		params, _ := json.Marshal(r.Report.Params) // cannot fail: they were read from JSON
 		machine := fmt.Sprintf("%d × %s", r.Report.Machine.Cores, r.Report.Machine.CPU)
 		key := machine + string(params)
 		i, known := of[key]
@@ -42,7 +42,7 @@ func NewHistory(runs []Run) *History {
 	return h
 }
 
-// columns are the figures of a line.
+// columns are the figures that a line shows.
 var columns = []string{"accepted_per_s", "accepted_per_cpu_s", "delivered_per_cpu_s", "p50", "p99",
 	"bytes_per_connection", "disk_bytes_per_message"}
 

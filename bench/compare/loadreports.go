@@ -21,9 +21,9 @@ type Run struct {
 	Report *bench.Report `json:"report"`
 }
 
-// Load reads reports, the oldest first: the named files, and all files *.json below named folders. A file of
-// several runs, as of the scenario cluster, gives each of them. In a folder it skips a file that is no
-// report; a named one is an error.
+// Load reads reports, the oldest first: those in the named files, and in all files *.json below named folders.
+// From a file with several runs, such as that of the scenario cluster, it takes each run. In a folder it skips
+// files that are no reports; a named file that is none is an error.
 func Load(names ...string) ([]Run, error) {
 	var all []Run
 	for _, name := range names {

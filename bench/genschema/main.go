@@ -1,5 +1,5 @@
-// Command genschema writes the JSON Schema of the reports of `petrel bench --json` to the file in its
-// argument. Run it in the top folder of the tree: descriptions are the comments of the source. The server
+// Command genschema writes the JSON Schema of the reports of `petrel bench --json` to the file in its argument.
+// Run it in the top folder of the tree: it takes the descriptions from the comments of the source. The server
 // does not use its dependency.
 package main
 

@@ -27,7 +27,7 @@ export default function ({ users, begin }) {
 
   const client = connect(users[n], {
     greeted() {
-      // Due at fixed moments: a server that stalls makes the sends late that fall into it.
+      // Sends are due at fixed moments, and delivery times begin there: a stall of the server shows.
       const send = () => {
         const now = Date.now()
         for (; sent < messages && begin + (sent * 1000) / rate <= now; sent++) {

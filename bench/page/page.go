@@ -20,7 +20,7 @@ var page []byte
 // place is the position of the data in a page.
 var place = []byte("<!--data-->")
 
-// data is the content of a page. Its fields but kind are those of that kind.
+// data is the content of a page. Besides Kind, only the fields of that kind are set.
 type data struct {
 	Kind       string              `json:"kind"`
 	Report     *bench.Report       `json:"report,omitempty"`
@@ -35,7 +35,7 @@ type data struct {
 	Reliability *bench.ReliabilityReport `json:"reliability,omitempty"`
 }
 
-// Run writes the page of one run. found is why it is red, nil if it is not.
+// Run writes the page of one run. found has the errors of the run; nil if it is clean.
 func Run(w io.Writer, r *bench.Report, found error) error {
 	return write(w, data{Kind: "run", Report: r, Problems: problems(found)})
 }
@@ -76,7 +76,7 @@ func Estimate(w io.Writer, e *bench.Estimate) error {
 }
 
 func write(w io.Writer, d data) error {
-	b, err := json.Marshal(d) // in which < is written as \u003c, so that no text ends the script
+	b, err := json.Marshal(d) // JSON writes < as \u003c, so no text ends the script
 	if err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}

@@ -42,13 +42,12 @@ func httpClient() *http.Client { return &http.Client{Timeout: callTimeout} }
 type admin struct {
 	petrelv1connect.AdminServiceClient
 	url    string // of the API of operators
-	public string // of that of users
+	public string // of the API of users
 	data   string // data folder; need not exist
 	key    string
 }
 
-// admin finds the admin key, redeeming the setup link when there is none yet,
-// and returns the API.
+// admin returns a client of the admin API. If there is no admin key yet, it redeems the setup link for one.
 func (c *cli) admin(ctx context.Context, t target) (*admin, error) {
 	key, err := c.adminKey(ctx, t)
 	if err != nil {
@@ -95,7 +94,8 @@ func addTenant(cmd *cobra.Command, tenant *string) {
 	cmd.Flags().StringVar(tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
 }
 
-// adminKey searches in the order that --admin-key-file explains.
+// adminKey returns the admin key: from --admin-key-file, else PETREL_ADMIN_KEY, else the data folder. If there is
+// none, it redeems the setup link in the data folder.
 func (c *cli) adminKey(ctx context.Context, t target) (string, error) {
 	if c.adminKeyFile != "" {
 		return readSecret(c.adminKeyFile)
@@ -145,14 +145,14 @@ func addressOf(link string) string {
 // redemptions bounds the attempts to redeem a link while the server does not answer.
 const redemptions = 3
 
-// redeem turns a setup link, or its one-time code, into an admin key and keeps the key in the data folder.
-// The link has the address of its server.
+// redeem turns a setup link, or its one-time code, into an admin key and keeps the key in the data folder. It
+// calls the server at the address in the link, unless another one was named.
 func (c *cli) redeem(ctx context.Context, t target, link string) (string, error) {
 	if addr := addressOf(link); addr != "" && cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")) == "" {
 		t.admin = addr
 	}
 	code := codeOf(link)
-	// The key is shown once, so the place for it comes first.
+	// The server shows the key once, so the file for it is made first.
 	keep, err := prepareSecret(filepath.Join(t.data, adminKeyName))
 	if err != nil {
 		return "", err
@@ -164,7 +164,7 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.admin)
 	q := &petrelv1.RedeemRequest{Code: code, RequestId: rand.Text()}
 	r, err := api.Redeem(ctx, connect.NewRequest(q))
-	// the key may be made all the same, and the code used
+	// the server may have made the key and used up the code: with the same request id it answers the same
 	for n := 1; n < redemptions && connect.CodeOf(err) == connect.CodeUnavailable; n++ {
 		r, err = api.Redeem(ctx, connect.NewRequest(q))
 	}
@@ -243,8 +243,8 @@ func (s *secretFile) abandon() {
 	}
 }
 
-// keepSecret writes a secret into a file of the data folder, for the owner of the folder: after root has done
-// so, the user of the server can still read it.
+// keepSecret writes a secret into a file of the data folder, and gives the file to the owner of the folder: if
+// root runs the command, the user of the server can still read it.
 func keepSecret(data, name, secret string) error {
 	s, err := prepareSecret(name)
 	if err != nil {
@@ -257,8 +257,8 @@ func keepSecret(data, name, secret string) error {
 	return s.write(secret)
 }
 
-// giveTo gives the secret, and the folders between, to the owner of the data folder, which only root can. The
-// data folder is above the secret.
+// giveTo gives the secret, and the folders between, to the owner of the data folder. Only root can, so for others
+// it does nothing. The secret is below the data folder.
 func (s *secretFile) giveTo(data string) error {
 	i, err := os.Stat(data)
 	if err != nil {
@@ -285,8 +285,8 @@ func (s *secretFile) giveTo(data string) error {
 	return nil
 }
 
-// tokenFile is the path of a user's token, "" for an invalid user or tenant, or for a user id that cannot be
-// a file name: ids are also from other hosts.
+// tokenFile returns the path of a user's token. It returns "" for an invalid user or tenant, and for a user id
+// that cannot be a file name: ids may come from other hosts.
 func tokenFile(data, tenant, user string) string {
 	if tenant == "" {
 		tenant = "default"

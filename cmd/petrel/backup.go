@@ -222,13 +222,13 @@ func amount(n int64) string {
 // progressEvery is the interval of the progress lines.
 const progressEvery = 2 * time.Second
 
-// progress prints for people how far an action is, on the error output.
+// progress returns a function that prints for people, on the error output, how far an action is; nil with --json.
 func (c *cli) progress(verb string) func(done, total int64) {
 	if c.json {
 		return nil
 	}
 	var began, last time.Time
-	from := int64(0) // done when it was first told
+	from := int64(0) // done at the first call
 	return func(done, total int64) {
 		now := time.Now()
 		if began.IsZero() || done < from {

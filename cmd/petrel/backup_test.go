@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pageCommands are the lines of the code blocks in a page of the guide.
+// pageCommands returns the lines of the code blocks in a page of the guide.
 func pageCommands(t *testing.T, page string) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../docs/guide", page))

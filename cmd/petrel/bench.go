@@ -41,16 +41,16 @@ func newBench(c *cli) *cobra.Command {
 type benchRun struct {
 	params  bench.Params
 	targets string
-	knee    bool // to be found
+	knee    bool // search for the highest rate
 	files
 }
 
-// files are the targets of the figures besides the terminal; - is the standard output, and an empty one is
-// not written.
+// files has the names of the files for a report; - is the standard output, and for an empty name nothing is
+// written.
 type files struct{ json, html string }
 
 func (f *files) addFlags(fs *pflag.FlagSet) {
-	// Hides the flag of all commands: a report has a place to go to.
+	// This --json hides that of all commands: a report goes to a file.
 	fs.StringVar(&f.json, "json", "", "write the report as JSON to `FILE`, - for the standard output")
 	fs.StringVar(&f.html, "html", "", "write the report as a page to `FILE`, which needs no other one")
 }
@@ -99,7 +99,7 @@ func addOptions(fs *pflag.FlagSet, options []bench.Option) {
 	}
 }
 
-// addFlags adds the flags of a scenario that has a server.
+// addFlags adds the flags of a scenario: its options, --shape, --find-max, --target and those of the files.
 func (r *benchRun) addFlags(cmd *cobra.Command, s *bench.Scenario) {
 	fs := cmd.Flags()
 	addOptions(fs, r.params.All())
@@ -174,10 +174,10 @@ func (r *benchRun) findMax(cmd *cobra.Command, c *cli, p bench.Params, targets b
 	return r.write(k, func(w io.Writer) error { return benchpage.Knee(w, k) }, c)
 }
 
-// defaultKnee is the target of a search without one.
+// defaultKnee is the target of --find-max without --target.
 const defaultKnee = "p99<100ms"
 
-// newBenchCluster compares clusters of several sizes.
+// newBenchCluster returns the command that compares clusters of several sizes.
 func newBenchCluster(c *cli, s *bench.Scenario) *cobra.Command {
 	r := &benchRun{params: bench.DefaultParams(bench.Cluster)}
 	nodes := []int{1, 2, 3, 4}
@@ -258,7 +258,7 @@ func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err er
 	return t.admin, key, err
 }
 
-// check reports a file that cannot be written, before a run and not after it.
+// check returns an error for a file whose folder does not exist: before a run and not after it.
 func (f *files) check() error {
 	for _, name := range []string{f.json, f.html} {
 		if name == "" || name == "-" {
@@ -272,7 +272,8 @@ func (f *files) check() error {
 	return nil
 }
 
-// write writes the figures for people, and to the requested files.
+// write writes a report to the files, and for people to the standard output, or to the standard error if a file
+// is the standard output.
 func (f *files) write(found figures, page func(io.Writer) error, c *cli) error {
 	if isTerminal(c.err) {
 		fmt.Fprintln(c.err) // after the last line of progress
@@ -302,7 +303,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	if err := write(f); err != nil {
-		_ = f.Close() // the write says more
+		_ = f.Close() // the error of the write says more
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return f.Close()

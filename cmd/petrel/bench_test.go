@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
-// TestMain is the binary itself when a benchmark starts it as its server, as another load
-// generator, or once more in a network namespace.
+// TestMain lets the test binary act as petrel when a benchmark starts it as its server, as another load
+// generator, or in a network namespace.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "bench") {
 		main()

@@ -72,8 +72,8 @@ func newBenchHistory(c *cli) *cobra.Command {
 	return cmd
 }
 
-// pageOfOther writes the page of a report that is not of a run: of a plan, or of the clients of a reliability
-// test. It is nil for others.
+// pageOfOther returns a function that writes the page of a report that is not of a run: of an estimate, or of
+// openim-reliability. It returns nil for other files.
 func pageOfOther(file string) func(io.Writer) error {
 	b, err := os.ReadFile(file) // of a folder it fails
 	if err != nil {
@@ -127,8 +127,8 @@ func newBenchPage(c *cli) *cobra.Command {
 	return cmd
 }
 
-// commandLine returns the command line that repeats this command, without the targets of the figures, and
-// without flags that may hold a key or a password.
+// commandLine returns the command line that repeats this command, without the files for the report, and without
+// flags that may hold a key or a password.
 func commandLine(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/bench"
 )
 
-// preset fills in the parameters of the requested shape, scaled, and then the parameters that have a flag of
-// their own.
+// preset sets the parameters to those of the requested shape, scales them, and then sets those again that were
+// given by a flag.
 func (r *benchRun) preset(cmd *cobra.Command) error {
 	p, err := bench.ShapeParams(r.params.Scenario, r.params.Shape)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 		value := f.Value.String()
 		given = append(given, func() error { return f.Value.Set(value) })
 	})
-	if people := r.params.Routine; people != nil { // to which the flags point
+	if people := r.params.Routine; people != nil { // the flags point to this struct
 		*people = *p.Routine
 		p.Routine = people
 	}

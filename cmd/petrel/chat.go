@@ -110,8 +110,8 @@ func (c *cli) chatOptions(ctx context.Context, t target, as *session, login bool
 	return o, nil
 }
 
-// chatDir is the folder for the stores of the users of one server and tenant: in the data folder, if it is on
-// this host.
+// chatDir returns the folder for the stores of the users of one server and tenant. It is in the data folder, if
+// that is on this host, and else in the configuration folder of this user.
 func chatDir(t target, tenant string) string {
 	dir := t.data
 	if _, err := os.Stat(dir); err != nil {

@@ -31,10 +31,10 @@ import (
 type cli struct {
 	env []string // NAME=value
 	in  io.Reader
-	out io.Writer // as err a terminal.Writer: texts of users do not steer a terminal
+	out io.Writer // like err a terminal.Writer: texts of users do not steer a terminal
 	err io.Writer
 
-	flush func() // writes what out and err have buffered; nil: they do not
+	flush func() // writes what out and err have buffered; nil: they do not buffer
 
 	// dial connects clients; nil: by the network.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -47,8 +47,7 @@ type cli struct {
 	adminKeyFile string
 }
 
-// command makes the RunE of a command: an error that is no fault yet becomes a failure of the command's
-// action.
+// command makes the RunE of a command. An error that is no fault becomes one with the code failed.
 func command(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := do(cmd, args); err != nil {
@@ -78,10 +77,10 @@ func (c *cli) getenv(name string) string {
 	return ""
 }
 
-// listText converts a list of the file into the form of a flag: ["a", "b"] into a,b.
+// listText converts a list in the form of the configuration file into the form of a flag: ["a", "b"] into a,b.
 var listText = strings.NewReplacer("[", "", "]", "", `", "`, ",", `"`, "")
 
-// options are those of the configuration. Several commands have a flag for each of them.
+// options returns the options of the configuration. Several commands have a flag for each of them.
 var options = sync.OnceValue(config.Options)
 
 // addOptionFlags gives cmd one flag for each option of the configuration.
@@ -102,8 +101,8 @@ func addOptionFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// flagOption returns the option that the flag of o sets: of a secret its file, since every user of a host
-// sees its command lines.
+// flagOption returns the option that the flag of o sets. For a secret it is the one that names its file, since
+// every user of a host sees its command lines.
 func flagOption(o config.Value) string {
 	if o.Secret {
 		return o.Name + "_file"
@@ -126,8 +125,8 @@ func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
 	return c.loadAgain(cmd, "")
 }
 
-// loadAgain reads the configuration as before. The file of the first time must be there: without it
-// everything would be at its default.
+// loadAgain reads the configuration as load does. file is the configuration file of the first time, which must
+// still be there: without it everything would be at its default.
 func (c *cli) loadAgain(cmd *cobra.Command, file string) (*config.Config, error) {
 	given := map[string]string{}
 	for _, o := range options() {
@@ -175,7 +174,7 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 			fix: "start it with `petrel serve --data " + t.data + "`, or name another server with --server URL"}
 	case sameServer(t.url, local):
 		t.admin = localAdmin
-	default: // somebody names a server of theirs: a command never goes to another one
+	default: // the server was named: a command never goes to another one
 		t.admin = t.url
 	}
 	for _, addr := range []*string{&t.url, &t.admin} {
@@ -197,8 +196,8 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// sameWay returns the name of the program with a command, and the flags by which this command found the
-// server: so that a printed command finds the same server.
+// sameWay returns a command line to print: the program, a command, and the flags by which cmd found the server,
+// so that the printed command finds the same one.
 func sameWay(cmd *cobra.Command, command string) string {
 	program := "petrel"
 	if filepath.Base(os.Args[0]) == program {
@@ -223,9 +222,9 @@ func sameServer(a, b string) bool {
 	return u.Hostname() == v.Hostname() || config.Loopback(withPort(u)) && config.Loopback(withPort(v))
 }
 
-// localURLs returns the addresses for users and operators of the server of this host: while it runs, from its
-// file in the data folder, since flags may have given it other addresses than the configuration has;
-// otherwise from the configuration. gone: the server that wrote the file runs no more.
+// localURLs returns the addresses for users and operators of the server of this host. If its file is in the data
+// folder, they are from there: flags may have given the server other addresses than the configuration. Otherwise
+// they are from the configuration. gone says that the server that wrote the file runs no more.
 func localURLs(conf *config.Config) (public, admin string, gone bool, err error) {
 	var running struct{ HTTP, Admin string }
 	name := filepath.Join(conf.Store.Dir, addressesName)
@@ -255,7 +254,7 @@ func locked(name string) bool {
 }
 
 // localAdminURL returns the operators' address of a server with this configuration, from its own host. If
-// listen.admin is empty it is listen.http, whose answer names the methods that it does not serve.
+// listen.admin is empty, it returns that of listen.http, which refuses the methods that are only for operators.
 func localAdminURL(conf *config.Config) string {
 	if conf.Listen.Admin == "" {
 		return localURL(conf)
@@ -319,8 +318,8 @@ func bare(w io.Writer) io.Writer {
 	}
 }
 
-// buffer decouples the command from the reader of its output, which can neither block it nor end it by a
-// SIGPIPE. It returns the Writer of c.err.
+// buffer puts buffers before the output of the command. So the reader of the output can neither block the command
+// nor end it by a SIGPIPE. It returns the buffer of c.err.
 func (c *cli) buffer() *logbuffer.Writer {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE) // a write to a pipe without a reader is an error then
@@ -335,7 +334,7 @@ func (c *cli) buffer() *logbuffer.Writer {
 	return err
 }
 
-// lastWords bounds the wait of an ending command for the reader of its output.
+// lastWords bounds how long an ending command waits for the reader of its output.
 const lastWords = time.Second
 
 // isTerminal tells whether w is a terminal.

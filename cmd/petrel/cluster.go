@@ -25,7 +25,7 @@ func newCluster(c *cli) *cobra.Command {
 		newClusterFinalize(c))
 }
 
-// patientOperator is operator for a command whose call may take minutes.
+// patientOperator is operator for a command whose call may take minutes: the call has no time limit.
 func (c *cli) patientOperator(do func(ctx context.Context, api *admin,
 	args []string) error) func(*cobra.Command, []string) error {
 	return c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -234,7 +234,7 @@ func newClusterMove(c *cli) *cobra.Command {
 	return cmd
 }
 
-// waiting prints every 5 s on the error output, for people, that doing goes on, until stop is called.
+// waiting prints every 5 s, for people, on the error output, what goes on and for how long, until stop is called.
 func (c *cli) waiting(ctx context.Context, doing string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

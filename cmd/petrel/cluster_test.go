@@ -19,17 +19,16 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
-// freeAddr is an address of this host that nobody else uses until the test ends.
+// freeAddr returns an address of this host that nobody else uses until the test ends.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	return proctest.FreePorts(t, 1)[0]
 }
 
-// busSecret is that of the clusters of these tests.
+// busSecret is the secret of the clusters of these tests.
 const busSecret = "a secret of all nodes"
 
-// nodeFlags are those of a node whose bus listens on own and looks for others
-// on join.
+// nodeFlags returns the flags of a node whose bus listens on own and looks for others on join.
 func nodeFlags(t *testing.T, dsn, id, own, join string) []string {
 	f := []string{"--store-postgres-file", fileWith(t, dsn), "--cluster-node", id, "--cluster-listen", own, "--cluster-secret-file", fileWith(t, busSecret), "--log-level", "warn"}
 	if join != "" {
@@ -67,7 +66,7 @@ func clusterState(t *testing.T, s *live, want int) (st stateJSON) {
 	return st
 }
 
-// owns waits until the nodes own as many partitions, in the order of their ids.
+// owns waits until the nodes own as many partitions as want says, in the order of their ids.
 func owns(t *testing.T, s *live, want ...int) stateJSON {
 	t.Helper()
 	var st stateJSON
@@ -91,8 +90,7 @@ func owns(t *testing.T, s *live, want ...int) stateJSON {
 	return st
 }
 
-// partitionsShown tells whether the page of the version shows that the nodes own as many
-// partitions.
+// partitionsShown tells whether the page of the version shows that the nodes own as many partitions as want says.
 func partitionsShown(t *testing.T, s *live, want []int) bool {
 	t.Helper()
 	var v struct{ Nodes []struct{ Partitions int } }
@@ -170,7 +168,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	petrel(t, a.env(), "cluster", "finalize").want(t, exitOK, "already has level 1")
 }
 
-// as is s for who has a key.
+// as keeps key as the admin key in the folder of s, and returns a copy of s.
 func (s *live) as(key string) *live {
 	c := *s
 	if err := keepSecret(s.data, filepath.Join(s.data, adminKeyName), key); err != nil {
@@ -179,8 +177,7 @@ func (s *live) as(key string) *live {
 	return &c
 }
 
-// wantFigures looks at what anybody can read of a cluster of a, and b, which is
-// drained.
+// wantFigures checks what anybody can read of a cluster of a and b, of which b is drained.
 func wantFigures(t *testing.T, s, drained *live) {
 	t.Helper()
 	var v struct {
@@ -388,8 +385,8 @@ func TestDoctorAsksTheDatabases(t *testing.T) {
 	}
 }
 
-// TestNodeIsRefusedBeforeAnyClientIsServed has a node find what it must not be
-// served on, for each reason there is.
+// TestNodeIsRefusedBeforeAnyClientIsServed starts a node under conditions in which it must not serve, for each
+// reason.
 func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 	server := pgtest.Shared(t)
 	dsn := server.New(t)

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/petrel-im/petrel/sdk/go"
 )
 
-// session is as whom, and how, a command connects.
+// session has the flags that say as which user, and how, a command connects.
 type session struct {
 	as        string
 	tenant    string
@@ -28,8 +28,8 @@ func (s *session) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&s.codec, "codec", "protobuf", "json or protobuf")
 }
 
-// options are those of a client that shows what it has to an operator, not to
-// the user: so it does not tell that the user has it.
+// options returns the options of a client. It shows messages to an operator, not to the user, so it does not
+// report them as delivered.
 func (s *session) options(c *cli, t target) (sdk.Options, error) {
 	o := sdk.Options{URL: t.url, Device: "cli", DeviceKind: "cli", Client: "petrel-cli/" + version,
 		Newest: -1, ManualDelivered: true, NetDial: c.dial}
@@ -45,7 +45,7 @@ func (s *session) options(c *cli, t target) (sdk.Options, error) {
 	return o, err
 }
 
-// check refuses a user and a tenant that cannot be, before they become parts of a path.
+// check refuses user ids and tenant names that are not valid, before they become parts of a path.
 func (s *session) check() error {
 	if s.as != "" {
 		if err := im.User(s.as).Check(); err != nil {

@@ -120,7 +120,8 @@ func changeMembers(c *cli, cmd *cobra.Command, change func(users []string) (*pet
 	return cmd
 }
 
-// printChange prints the entry of a change, if there is no error.
+// printChange returns err, if there is one. Otherwise it prints what was done and the seq of the entry that the
+// change made.
 func (c *cli) printChange(conv, what string, seq uint64, err error) error {
 	if err != nil {
 		return err

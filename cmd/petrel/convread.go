@@ -206,8 +206,8 @@ func newConvHistory(c *cli) *cobra.Command {
 	return cmd
 }
 
-// readEntries reads up to n entries of the range in q, by as many pages as needed, ascending. With an error
-// it returns the entries read before. Spec: P-5.2.
+// readEntries reads up to n entries of the range in q, in as many pages as needed, and returns them in ascending
+// order. With an error it returns the entries read before. Spec: P-5.2.
 func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest,
 	n uint64) ([]*petrelv1.Message, error) {
 	h := q.History
@@ -277,8 +277,8 @@ func newConvExport(c *cli) *cobra.Command {
 	return cmd
 }
 
-// export writes the entries above q.History.After, and moves After past them, up to the head in the first
-// page: an export ends, however fast others write.
+// export writes the entries above q.History.After, and moves After past them. It ends at the head that the first
+// page names, however fast others write.
 func export(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest, w io.Writer) (n int, err error) {
 	h := q.History
 	end := uint64(0)

@@ -58,7 +58,7 @@ func newDemo(c *cli) *cobra.Command {
 	}
 }
 
-// withPort returns host:port of u, with the default port if u names none.
+// withPort returns host:port of u, with port 0 if u names none: callers only look at the host.
 func withPort(u *url.URL) string {
 	if u.Port() == "" {
 		return u.Host + ":0"
@@ -189,7 +189,7 @@ func parseDemoConv(line string, words []string) (demoConv, error) {
 	return demoConv{key: "demo-" + words[2], Title: parts[1], With: strings.Join(names, " "), members: members}, err
 }
 
-// seed makes the users and conversations, and lets them talk in turns.
+// seed makes the users and conversations, and plays the conversations.
 func seed(ctx context.Context, api *admin) (*seeded, error) {
 	if err := checkEmpty(ctx, api); err != nil {
 		return nil, err

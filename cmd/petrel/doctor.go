@@ -85,7 +85,7 @@ func newDoctor(c *cli) *cobra.Command {
 	return cmd
 }
 
-// pronounce prints verdicts. Its error is the first failure.
+// pronounce prints verdicts, and returns the first failure as an error.
 func (c *cli) pronounce(vs []verdict, failed string) error {
 	if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
 		return err
@@ -211,8 +211,7 @@ func checkTransport(conf *config.Config) verdict {
 	return v
 }
 
-// checkProxies checks that a required proxy is configured: without TLS, names are for clients that come
-// through one.
+// checkProxies checks the options for proxies. With listen.hosts and without TLS, clients come through a proxy.
 func checkProxies(conf *config.Config) []verdict {
 	switch {
 	case len(conf.Listen.TrustedProxies) > 0 && knowsLoopbackOnly(conf):
@@ -287,8 +286,8 @@ func checkFiles(conf *config.Config) verdict {
 	return v
 }
 
-// checkPorts checks the addresses of the configuration, or, while a server runs on the data folder, those in
-// its file: flags may have given it others.
+// checkPorts checks the addresses of the configuration. While a server runs on the data folder, it checks those
+// in the file of the server: flags may have given it others.
 func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
 	listen := []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP},
 		{"admin port", conf.Listen.Admin}}
@@ -297,7 +296,7 @@ func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
 		if err == nil && !gone {
 			listen[0].addr, listen[2].addr = hostOf(public), hostOf(admin)
 			if !isPetrel(listen[1].addr) {
-				listen[1].addr = "" // the folder does not say where else it is
+				listen[1].addr = "" // the file does not have the address of TCP
 			}
 		}
 	}
@@ -373,8 +372,8 @@ func existing(dir string) string {
 	}
 }
 
-// wantInodes is the number of free inodes below which the doctor warns; below half of it the server refuses
-// sends.
+// wantInodes is the number of free inodes below which the check fails. With less than half of it the server
+// refuses sends.
 const wantInodes = 2000
 
 func checkSpace(dir string, conf *config.Config) verdict {
@@ -406,8 +405,8 @@ func checkSpace(dir string, conf *config.Config) verdict {
 	return v
 }
 
-// The disk is measured for syncFor, and with no more than maxSyncs, 16 MiB: a memory or a fast disk
-// that is small must not be filled under a server.
+// The disk is measured for syncFor, and with no more than maxSyncs writes, which are 16 MiB: a small disk that is
+// fast must not be filled under a server.
 const (
 	syncFor  = time.Second
 	maxSyncs = 4096
@@ -416,7 +415,7 @@ const (
 // slowSync is the p99 of an fdatasync above which acks feel slow.
 const slowSync = 20 * time.Millisecond
 
-// checkSync measures the wait of every ack: 4 KiB written at the end of a file, and an fdatasync.
+// checkSync measures what every ack waits for: an fdatasync after 4 KiB were written at the end of a file.
 func checkSync(ctx context.Context, dir string) verdict {
 	v := verdict{Check: "disk sync", State: stateOK}
 	fail := func(err error) verdict {
@@ -469,7 +468,7 @@ func diskFix(dir string, err error) string {
 
 func ms(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }
 
-// earliest is before every release: a clock before it was never set.
+// earliest is before every release: a clock that shows an earlier time was never set.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func checkClock() verdict {

@@ -30,7 +30,7 @@ const (
 // fault is an error as the operator sees it.
 type fault struct {
 	exit int
-	code string // stable; of the catalogue when a server said it
+	code string // stable; if a server refused the call, its error code
 	what string
 	why  string // may be empty
 	fix  string // may be empty

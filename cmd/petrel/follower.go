@@ -23,7 +23,7 @@ type follower struct {
 	offline func(error)
 
 	history string // the history id that seen belongs to
-	begun   bool   // the conversations that are there are known: others are new
+	begun   bool   // the conversations at the start are known; later ones are new
 	seen    map[string]uint64
 	shown   int
 }
@@ -56,7 +56,7 @@ func (f *follower) run(ctx context.Context, url string) error {
 	return fromServer(url, "tail", err)
 }
 
-// follow prints the news that a change names.
+// follow prints the new entries of the conversations that a change names.
 func (f *follower) follow(ctx context.Context, change sdk.Change) error {
 	s := f.client.Status()
 	if change.Status {
@@ -92,7 +92,7 @@ func (f *follower) status(s sdk.Status) error {
 	switch {
 	case s.State == sdk.Live && f.history == "":
 		f.online(s.User)
-	case s.State == sdk.Live && f.history != s.History: // what was shown may never have been: P-3.4
+	case s.State == sdk.Live && f.history != s.History: // entries that were shown may not exist any more: P-3.4
 		f.begun, f.seen = false, map[string]uint64{}
 	case s.State == sdk.Offline && s.Err != nil && f.history == "":
 		if _, ok := errors.AsType[*net.OpError](s.Err); ok {

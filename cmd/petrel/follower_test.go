@@ -27,7 +27,7 @@ type scripted struct {
 	conns  atomic.Int32 // connections taken
 }
 
-// frame is a frame of a client with what tests look at.
+// frame has the parts of a client frame that the tests look at.
 type frame struct {
 	ID      string
 	Hello   *struct{}
@@ -161,7 +161,8 @@ func TestTailReadsWhatThePushMisses(t *testing.T) {
 			case f.Hello != nil:
 				return []string{welcome("h1")}
 			case f.Sync != nil:
-				// 1 is old; 2 comes twice; 3 and 4 are missing, and 5 and 6 are held back until they are there.
+				// Entry 1 is old, and 2 comes twice. 3 and 4 are missing; the client holds 5 and 6 back until
+				// they are there.
 				return []string{synced("AQ==", 1), pushed(2), pushed(2), pushed(5), pushed(6)}
 			}
 			asked++
@@ -289,7 +290,7 @@ func TestTailForgetsWhatAnotherHistoryTold(t *testing.T) {
 				if f.Sync.Token != "" {
 					t.Errorf("synced with token %q of another history", f.Sync.Token)
 				}
-				// The repair has lost 2: what is 2 now is another message.
+				// The repair has lost entry 2: seq 2 has another message now.
 				return []string{synced("AQ==", 1), pushed(2, 3, 4)}
 			}
 			return nil

@@ -41,7 +41,7 @@ func newKeyAdd(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Name = args[0]
 			var keep *secretFile
-			if file != "" { // the key is shown once, so the place for it comes first
+			if file != "" { // the server shows the key once, so the file for it is made first
 				var err error
 				if keep, err = prepareSecret(file); err != nil {
 					return err

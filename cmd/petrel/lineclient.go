@@ -40,14 +40,14 @@ type lineClient struct {
 	c      *cli
 	client *sdk.Client
 	person bool   // the input is a terminal
-	first  string // a line that is done before those of the input
+	first  string // a line that is executed before those of the input
 	last   int    // entries that opening a conversation prints
 
 	conv, user string          // the open conversation: its id, or the other user; both "": none
 	oldest     uint64          // seq of the oldest entry of it that is printed; 0: none is
 	listed     []string        // ids of conversations, in the order of the last /list
 	sent       []*sdk.Outgoing // messages that are not stored yet
-	failed     int             // lines and messages
+	failed     int             // lines and messages that failed
 }
 
 // run prints and reads until the input or ctx ends.
@@ -60,7 +60,7 @@ func (l *lineClient) run(ctx context.Context) error {
 	lines := make(chan string)    // no capacity: a line is read when the one before is done
 	go l.read(ctx, lines)         // ends with the input, or with the process: its read cannot be stopped
 	var input <-chan string       // nil before the conversations are known, and after the end of lines
-	var deadline <-chan time.Time // nil before that end
+	var deadline <-chan time.Time // nil before the end of lines
 	for deadline == nil || len(l.sent) > 0 {
 		select {
 		case <-ctx.Done():
@@ -197,8 +197,8 @@ func (l *lineClient) openNamed(name string) error {
 	return l.printOlder(l.last)
 }
 
-// printOlder prints up to n of the held entries of the open conversation below the printed ones. Then all its
-// entries count as read.
+// printOlder prints up to n entries of the open conversation that the client holds, from below the printed ones.
+// It marks all entries of the conversation as read.
 func (l *lineClient) printOlder(n int) error {
 	v, _ := l.client.Conversation(l.opened())
 	l.client.MarkRead(v.ID, v.Have)

@@ -1,6 +1,5 @@
-// Command petrel is the one binary: the server, and the tools to set it up, to
-// talk to it and to measure it. The files here parse flags and call; one file
-// for each command.
+// Command petrel is the one binary: the server, and the tools to set it up, to talk to it and to measure it. The
+// files here parse flags and call other packages; there is one file for each command.
 package main
 
 import (

@@ -76,7 +76,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	walk(newRoot(&cli{}))
 }
 
-// TestEveryOptionHasAFlag also shows that a flag has the last word.
+// TestEveryOptionHasAFlag also shows that a flag overrides all other sources.
 func TestEveryOptionHasAFlag(t *testing.T) {
 	together := [][]string{{"tls.cert_file", "tls.key_file"}, {"jwt.key_file", "jwt.issuer", "jwt.audience"}} // one needs the others
 	atDefault := map[string]string{}                                                                          // flags in one command line: their origins by the names of their options
@@ -122,7 +122,7 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 	wantOrigins(t, atDefault, atDefaultArgs...)
 }
 
-// wantOrigins compares where `config show` says that options are from.
+// wantOrigins checks the origins of options that `config show` prints.
 func wantOrigins(t *testing.T, want map[string]string, args ...string) {
 	t.Helper()
 	r := petrel(t, nil, args...)
@@ -222,7 +222,7 @@ func TestDoctorMissesTheProxyOfAName(t *testing.T) {
 	}
 }
 
-// A server that speaks TLS is known too, so a doctor beside it does not take its port for taken.
+// The doctor also recognizes a server with TLS, and does not report its port as taken by another program.
 func TestDoctorKnowsAPetrelWithTLS(t *testing.T) {
 	for body, want := range map[string]bool{`{"protocol":{"max":1}}`: true, "another program": false} {
 		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
@@ -234,7 +234,7 @@ func TestDoctorKnowsAPetrelWithTLS(t *testing.T) {
 	}
 }
 
-// A disk without a delay, such as a memory, is not filled: a server may live on it.
+// The doctor does not fill a disk without a delay, such as memory: a server may live on it.
 func TestDoctorLeavesAFastDiskItsSpace(t *testing.T) {
 	dir := t.TempDir()
 	if memory, err := os.MkdirTemp("/dev/shm", "petrel-doctor-*"); err == nil {
@@ -268,7 +268,7 @@ func TestDoctorKnowsARunningPetrel(t *testing.T) {
 	}
 }
 
-// It needs neither a configuration nor the folder of the server.
+// doctor --through needs neither a configuration nor the folder of the server.
 func TestDoctorLooksAtTheWayOfClients(t *testing.T) {
 	s := serveShared(t)
 	r := petrel(t, nil, "doctor", "--through", "http://"+s.http)

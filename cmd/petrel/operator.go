@@ -20,7 +20,7 @@ func newOperator(c *cli) *cobra.Command {
 		newOperatorChange(c, "enable", false), newOperatorReset(c), newOperatorRemove(c))
 }
 
-// printCode shows a one-time code, as the link of the console, if there is no error.
+// printCode returns err, if there is one. Otherwise it prints the one-time code, as a link to the console.
 func (c *cli) printCode(api *admin, r *petrelv1.EnrollmentCode, err error) error {
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// password asks for a password without showing it, or, where the standard input
-// is no terminal, reads one line of it.
+// password asks for a password on the terminal, without showing it. If the standard input is no terminal, it
+// reads one line from there.
 func (c *cli) password(prompt string) (string, error) {
 	if !readsTerminal(c.in) {
 		return readLine(c.in)
@@ -25,7 +25,8 @@ func (c *cli) password(prompt string) (string, error) {
 	return string(b), nil
 }
 
-// newPassword is password, asked for twice where a person types it.
+// newPassword asks for a password twice on a terminal; otherwise it reads one line. An empty password is an
+// error.
 func (c *cli) newPassword(prompt string) (string, error) {
 	first, err := c.password(prompt)
 	if err != nil || first == "" {

@@ -29,9 +29,9 @@ type repaired struct {
 	LostFrom  uint64   `json:"lost_from_commit,string,omitempty"` // commits that were acked and are gone
 	LostTo    uint64   `json:"lost_to_commit,string,omitempty"`
 	LostTime  uint64   `json:"lost_time_ms,string,omitempty"` // of the last of them
-	More      bool     `json:"lost_more,omitempty"`           // messages of which nothing tells may be lost, too
+	More      bool     `json:"lost_more,omitempty"`           // more messages may be lost, of which nothing is known
 
-	// Of a store in databases.
+	// Only of a store in databases.
 	Former string   `json:"former_history_id,omitempty"`
 	Proofs []string `json:"proofs,omitempty"` // of each database that was an earlier state
 }

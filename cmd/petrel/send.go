@@ -122,9 +122,8 @@ func entryNamed(forward string, args []string) (*petrelv1.Ref, error) {
 	return &petrelv1.Ref{Conv: conv, Seq: q}, nil
 }
 
-// sendOnce sends d until its fate is known or ctx ends. The client sends it
-// under the same id whenever a connection breaks, so it is stored at most once.
-// Spec: P-4.8.
+// sendOnce sends d until its fate is known or ctx ends. The client sends it under the same id whenever a
+// connection breaks, so it is stored at most once. Spec: P-4.8.
 func sendOnce(ctx context.Context, o sdk.Options, d sdk.Draft) (*sent, error) {
 	client, err := sdk.New(o)
 	if err != nil {
@@ -132,8 +131,8 @@ func sendOnce(ctx context.Context, o sdk.Options, d sdk.Draft) (*sent, error) {
 	}
 	var (
 		m      *sdk.Outgoing
-		began  = time.Now() // when it went out last
-		tried  bool         // it may have gone out
+		began  = time.Now() // when the message was sent last
+		tried  bool         // the message may have been sent
 		putOff error        // why there is no answer yet
 	)
 	err = client.While(ctx, func(ctx context.Context) (err error) {
@@ -152,7 +151,7 @@ func sendOnce(ctx context.Context, o sdk.Options, d sdk.Draft) (*sent, error) {
 					break
 				}
 				s := client.Status()
-				tried = tried || s.User != "" // which the first welcome tells
+				tried = tried || s.User != "" // the first welcome tells the user
 				switch {
 				case s.State == sdk.Live:
 					began = time.Now()

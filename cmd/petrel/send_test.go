@@ -77,7 +77,7 @@ func TestSendThatIsNotAnsweredIsOfUnknownFate(t *testing.T) {
 	}
 }
 
-// Whoever was reached once is waited for: the send may have been stored.
+// send waits for a server that it has reached once: the message may have been stored.
 func TestSendWaitsForAServerThatWentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *scripted

@@ -85,8 +85,8 @@ func newServe(c *cli) *cobra.Command {
 	return cmd
 }
 
-// cannotServe returns the fault of a server that does not start, or ends. Its errors have the remedy after
-// the last semicolon.
+// cannotServe returns the fault of a server that does not start, or ends. The text of err has the remedy after
+// its last semicolon.
 func cannotServe(err error) error {
 	f := &fault{exit: exitFailed, code: "failed", what: err.Error(), err: err}
 	if i := strings.LastIndex(f.what, "; "); i >= 0 {
@@ -143,7 +143,7 @@ var folderFaults = []struct {
 		"a client has proved that the store has gone back to an earlier state, so the server has stopped"},
 }
 
-// serveFaults are the reasons that keep a node from its cluster.
+// serveFaults are the errors that keep a node from its cluster, with their remedies.
 var serveFaults = []struct {
 	is   error
 	exit int
@@ -192,7 +192,7 @@ func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	if conf.Format == "json" || conf.Format == "auto" && !isTerminal(w) {
 		o.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindDuration {
-				a.Value = slog.StringValue(a.Value.Duration().String()) // a number would not say of what
+				a.Value = slog.StringValue(a.Value.Duration().String()) // a number would have no unit
 			}
 			return a
 		}
@@ -210,8 +210,8 @@ func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// toolLog is the log of a command that ends with a report or an error, which have everything that matters. So
-// the log is written only on request.
+// toolLog returns the log of a command that ends with a report or an error. These say everything that matters, so
+// it discards the log, unless the configuration sets log.format, or log.level to debug.
 func toolLog(w io.Writer, conf config.Log) *slog.Logger {
 	if conf.Format == "auto" && conf.Level != "debug" {
 		return slog.New(slog.DiscardHandler)
@@ -223,11 +223,9 @@ func toolLog(w io.Writer, conf config.Log) *slog.Logger {
 // which others may make links and copies.
 func secretFiles() { syscall.Umask(0o077) }
 
-// oneMoreProcessor lets Go run one thread more than there are cores, unless
-// GOMAXPROCS says otherwise: while a flush of the store keeps a core busy, the
-// kernel, which takes turns of a few milliseconds and prefers who has waited,
-// then decides between it and the connections, not Go, which lets it run for
-// ten (docs/decisions/004).
+// oneMoreProcessor lets Go run one thread more than there are cores, unless GOMAXPROCS is set. While a flush of
+// the store keeps a core busy, the kernel then shares that core between the flush and the connections, in turns
+// of a few milliseconds. Go would let the flush run for 10 ms at a time (docs/decisions/004).
 var oneMoreProcessor = sync.OnceFunc(func() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)

@@ -49,8 +49,8 @@ var shared struct {
 	used map[string]bool // by the names of tests
 }
 
-// serveShared is a server that the tests of this package use together, each with users and
-// conversations of its own. None of them stops it.
+// serveShared returns a server that the tests of this package use together, each with users and conversations of
+// its own. None of them stops it.
 func serveShared(t *testing.T) *live {
 	t.Helper()
 	if shared.used[t.Name()] { // the tests run once more, with the same users

@@ -31,7 +31,7 @@ func TestHangupReloadsAndEndsNothing(t *testing.T) {
 	petrel(t, s.env(), "user", "create", "alice-hup").want(t, exitOK)
 }
 
-// A command goes to the server that somebody names, and to no other one.
+// A command goes to the server that was named, and to no other one.
 func TestOperatorsAddressFollowsTheServer(t *testing.T) {
 	file := fileWith(t, "[listen]\nhttp = \"127.0.0.1:9000\"\nadmin = \"127.0.0.1:9002\"\n")
 	for _, c := range []struct {
@@ -59,8 +59,7 @@ func TestOperatorsAddressFollowsTheServer(t *testing.T) {
 	}
 }
 
-// The setup link knows its server, so the first command finds it on other ports
-// too.
+// The setup link has the address of its server, so the first command finds a server on other ports too.
 func TestSetupLinkKnowsItsServer(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	env := []string{"PETREL_SERVER=http://" + s.http, "PETREL_STORE__DIR=" + s.data}

@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// keepEntries bounds the entries of a conversation that a tail holds; a connection that was lost for longer
-// reads the rest from the history.
+// keepEntries is how many entries of a conversation a tail holds. After a longer loss of the connection it reads
+// the others from the history.
 const keepEntries = 1000
 
 func newTail(c *cli) *cobra.Command {
@@ -112,7 +112,7 @@ func place(m *petrelv1.Message, s sdk.Conversation) string {
 	return m.Conv
 }
 
-// An entry that damage has taken has no sender. Spec: P-5.7.
+// sender names the sender of an entry. An entry that damage has taken has none. Spec: P-5.7.
 func sender(m *petrelv1.Message) string {
 	if m.Lost {
 		return "(nobody knows)"

@@ -28,8 +28,8 @@ import (
 // hides a character, and begins a line that looks like one of ours.
 const hostile = "a\x1b[2J\u009b31m\u202eb\u200bc\U000e0041\nFORGED line"
 
-// Whatever command prints what users wrote, none of it steers the terminal or begins a line
-// of its own. A new command has a row here, or prints nothing of users.
+// No text of users steers the terminal or begins a line of its own, whichever command prints it. A new command
+// gets a row here, unless it prints nothing of users.
 func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--accounts-registration", "open")
@@ -153,7 +153,7 @@ func TestCommandsWriteThroughTheGuard(t *testing.T) {
 	}
 }
 
-// What users send is in no line of the log but as an escape, whatever the format.
+// Texts of users are escaped in each line of the log, whatever the format.
 func TestLogShowsWhatNobodySees(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
@@ -170,8 +170,7 @@ func TestLogShowsWhatNobodySees(t *testing.T) {
 	}
 }
 
-// Whatever strangers send, the log of a server has one object in each line, which says what
-// the server says.
+// Strangers cannot forge lines of the log: each line is one object, with the words of the server.
 func TestStrangersForgeNoLineOfTheLog(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--log-level", "debug")
 	const forged = `x","msg":"forged","level":"ERROR`

@@ -57,7 +57,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// date is a time of the server in the zone of who reads it.
+// date formats a time of the server in the time zone of this host.
 func date(ms uint64) string {
 	if ms == 0 {
 		return "-"

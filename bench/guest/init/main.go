@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connections exceeds the memory of any guest. Each takes a file of the server and one of the generator.
+// connections is more than the memory of any guest allows. Each takes a file of the server and one of the
+// generator.
 const connections = 4 << 20
 
 var report = filepath.Join(os.TempDir(), "report.json")
@@ -114,7 +115,7 @@ func send() error {
 	if err != nil {
 		return err
 	}
-	// As it is: a terminal would write a carriage return before each line feed.
+	// The report is written as it is: a terminal would write a carriage return before each line feed.
 	t, err := unix.IoctlGetTermios(int(port.Fd()), unix.TCGETS)
 	if err != nil {
 		return fmt.Errorf("set up the serial port: %w", err)
