@@ -21,8 +21,8 @@ func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*conv
 	return r.standing(ctx, c, at, in, by.User)
 }
 
-// listed is State of a conversation in the user's own list: it does not look into the store for the
-// user's record. Codes: no_conversation.
+// listed returns the state and the info of a conversation in the user's own list. Unlike State, it does not
+// look into the store for the user's record. Codes: no_conversation.
 func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.State, *info, error) {
 	c, at, in, end, err := r.enterKnown(ctx, key, u)
 	if err != nil {
@@ -66,17 +66,17 @@ func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*co
 		Users: in.record.Participants, Wrote: in.record.Wrote}, nil
 }
 
-// maxFormerTitles bounds the former titles that a group remembers. The inbox consumer needs the
-// titles since the entries that it has not carried yet.
+// maxFormerTitles is the most former titles that a group remembers. The inbox consumer needs the title at
+// each entry that it has not carried yet.
 const maxFormerTitles = 8
 
-// retitle gives a group another title by the entry q.
+// retitle gives a group the title that begins with the entry q.
 func retitle(record *storepb.Conversation, title string, q im.Seq) {
 	former := append(record.FormerTitles, &storepb.FormerTitle{Title: record.Title, Until: uint64(q)})
 	record.Title, record.FormerTitles = title, former[max(0, len(former)-maxFormerTitles):]
 }
 
-// titleAt is the title of a group at the entry q; "" if it is not remembered.
+// titleAt returns the title of a group at the entry q; "" if it is not remembered.
 func titleAt(record *storepb.Conversation, q im.Seq) string {
 	former := record.FormerTitles
 	i := slices.IndexFunc(former, func(f *storepb.FormerTitle) bool { return uint64(q) < f.Until })
@@ -89,8 +89,8 @@ func titleAt(record *storepb.Conversation, q im.Seq) string {
 	return former[i].Title
 }
 
-// TitleAt is the title that a group had at the entry q; "" if it has had maxFormerTitles
-// others since. Codes: no_conversation. Spec: P-8.3.
+// TitleAt returns the title that a group had at the entry q; "" if it has had maxFormerTitles others since.
+// Codes: no_conversation. Spec: P-8.3.
 func (r *reader) TitleAt(ctx context.Context, key im.Key, q im.Seq) (string, error) {
 	_, _, in, end, err := r.open(ctx, key)
 	if err != nil {
@@ -100,11 +100,11 @@ func (r *reader) TitleAt(ctx context.Context, key im.Key, q im.Seq) (string, err
 	return titleAt(in.record, q), nil
 }
 
-// MaxMemberPage is the most members of one page.
+// MaxMemberPage is the most members of one page of Members.
 const MaxMemberPage = 1000
 
 // Members lists the members after the user q.After, ascending by user. A q.Limit of 0
-// or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member (was one).
+// or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member (of a former member).
 // Spec: P-8.2.
 func (r *reader) Members(ctx context.Context, by Query, q *convpb.ListMembers) (*convpb.Members, error) {
 	_, _, in, end, err := r.enterAsMember(ctx, by)
