@@ -182,9 +182,9 @@ func (bu *builder) refuse(s *Send, e *im.Error) {
 	bu.b.addItem(s, nil, Result{Err: e})
 }
 
-// decide decides one send: it refuses it, answers it as a repeat, or numbers it as a new row. It returns the
-// kinds of the row in the feed, 0 without one. After errScan, errThread and errNextBatch, s is not decided
-// yet.
+// decide refuses one send, answers it as a repeat, writes its block, or numbers it as a new row. It returns
+// the kinds of the row in the feed, 0 without one. After errScan, errThread and errNextBatch, s is not
+// decided yet.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	if bu.lost() { // the store may answer slowly: this Owner must not ask it about each send before it leaves
 		return 0, errNextBatch

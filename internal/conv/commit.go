@@ -137,8 +137,8 @@ func (cm *committer) commit() error {
 			cm.publisher.commitLock <- struct{}{}
 			return nil
 		}
-		// Without an append, only a question to the store tells whether this node still owns the feed. If it
-		// did not ask, a former owner could refuse for good a send that the new owner has stored.
+		// Without an append, only a question to the store tells whether this node still owns the feed.
+		// Without the question, a former owner could refuse for good a send that the new owner has stored.
 		cm.publisher.finish(b, cm.confirm())
 		return nil
 	}

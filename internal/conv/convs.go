@@ -139,8 +139,8 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 // once, before Run.
 func (cs *Convs) Attach(e Elsewhere) { cs.elsewhere = e }
 
-// Follow registers a function that Run calls for each Owner, in a goroutine of its own. ctx ends when the
-// node loses the feed, gives it away, or stops. Follow is called before Run.
+// Follow registers a function that runs for each Owner, in a goroutine of its own. ctx ends when the node
+// loses the feed, gives it away, or stops. Follow is called before Run.
 func (cs *Convs) Follow(f func(ctx context.Context, ow *Owner)) { cs.follow = append(cs.follow, f) }
 
 // Submit queues sends; those of one caller to one conversation keep their order. It answers at once
@@ -178,7 +178,7 @@ func (cs *Convs) Refuse(sends []*Send, e *im.Error, k *fanout.WakeUps) {
 	cs.node.refuseAll(sends, e, k)
 }
 
-// IDs returns the derivation of conversation ids, with the secret of the store.
+// IDs returns the functions that derive this store's conversation ids.
 func (cs *Convs) IDs() *im.IDs { return cs.ids }
 
 // FeedOf returns the feed that holds a conversation.
@@ -187,8 +187,9 @@ func (cs *Convs) FeedOf(c im.ConvID) store.Feed { return cs.store.FeedOf(im.Part
 // Owner returns the Owner of a feed on this node; nil: this node does not own the feed.
 func (cs *Convs) Owner(f store.Feed) *Owner { return cs.owners[f].Load() }
 
-// Run commits until ctx ends, then commits the sends that are still queued, and returns when every
-// send has its answer. A store that fails ends it with an error; the process must exit then.
+// Run runs the committers and followers of all Owners until ctx ends. Then it commits the sends that are
+// still queued, and returns when every send has its answer. It returns an error when the store fails; the
+// process must exit then.
 func (cs *Convs) Run(ctx context.Context) error {
 	var wg, loading sync.WaitGroup
 	for range cs.o.Loaders {
@@ -305,7 +306,7 @@ func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	}
 }
 
-// left takes an Owner whose committer has stopped out of service. Its unanswered sends go to Elsewhere.Left,
+// left takes out of service an Owner whose committer has stopped. Its unanswered sends go to Elsewhere.Left,
 // or without other nodes are refused.
 func (cs *Convs) left(ow *Owner) {
 	retire := func() []*Send {

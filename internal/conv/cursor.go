@@ -170,8 +170,8 @@ func (cu *cursors) letGo(c *conv) {
 	cu.mem.mu.Unlock()
 }
 
-// move moves p forward to to, and queues m until that is durable. If the durable cursor is as far already, it
-// answers m at once.
+// move moves p forward as to says, and queues m until that is durable. If the durable cursor is as far
+// already, it answers m at once.
 func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error {
 	cu.mem.mu.Lock()
 	next := p.newest

@@ -86,7 +86,7 @@ func normalType(t string) string {
 	return t
 }
 
-// MaxScan is how many rows below the head are searched for a repeat. If its after is older, the client has to
+// MaxScan is how many rows below the head are searched for a repeat. A client whose after is older has to
 // catch up first. Spec: P-4.7.
 const MaxScan = 10_000
 

@@ -20,7 +20,7 @@ import (
 // it for about a millisecond.
 const sweepSize = 10_000
 
-// roomLooks is how many conversations of one feed are looked at to make room for one.
+// roomLooks is the most conversations of a feed at which one call of evictUnused looks.
 const roomLooks = 1000
 
 // roomFeeds is about how many feeds one call of makeRoom goes through.
@@ -76,7 +76,7 @@ func (m *memory) find(key im.Key) *conv {
 	return nil
 }
 
-// Loaded is how many conversations are in memory.
+// Loaded returns how many conversations are in memory.
 func (m *memory) Loaded() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

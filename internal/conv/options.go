@@ -14,13 +14,13 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time // wall clock of message times
 
-	// LookUp checks users to whom by writes for the first time, or with adding, whom by adds to a group. They
-	// are of the tenant of by. A by without a user is the operator. Codes: no_user; forbidden, with adding,
-	// for users who do not let others add them; and those that keep users from trying names. nil: every user
-	// exists.
+	// LookUp checks users before an account (by) writes to them for the first time, or with adding, before it
+	// adds them to a group. The users are of its tenant. An account without a user is the operator. Codes:
+	// no_user; forbidden, with adding, for users who do not let others add them; and those that keep users
+	// from trying names. nil: every user exists.
 	LookUp func(ctx context.Context, by im.Account, users []im.User, adding bool) error
 
-	// For how long after its time its sender may edit and recall a message. 0: 24 hours; below 0: for ever.
+	// How long after the time of a message its sender may edit and recall it. 0: 24 hours; below 0: for ever.
 	EditWindow, RecallWindow time.Duration
 
 	QueueBytes    int           // of sends waiting in one conversation; 1 MiB

@@ -42,8 +42,8 @@ func (qs *queues) enqueueLocked(c *conv, s *Send) bool {
 	return true
 }
 
-// reserve takes bytes from the budget of sends; false: they would exceed it. Callers at the same
-// time may exceed it by the bytes of one of them.
+// reserve takes bytes from the budget of sends; false: they would exceed it. Concurrent callers may exceed it
+// by what they take.
 func (n *node) reserve(bytes int) bool {
 	if n.inFlight.Load()+int64(bytes) > n.sendBudget {
 		return false

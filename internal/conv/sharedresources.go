@@ -91,7 +91,7 @@ type damageLog struct {
 	logged map[string]time.Time
 }
 
-// log writes a line about a failed operation, which what names, of a conversation.
+// log writes a line to l: the operation that what names has failed for a conversation.
 func (d *damageLog) log(l *slog.Logger, what, conv string, err error) {
 	if errors.Is(err, store.ErrCorrupt) && !d.first(conv) {
 		return

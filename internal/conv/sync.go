@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Newest says how many of the newest messages of a conversation a sync has, whether with quotes and
-// notes, and whether it has the user's unread mentions.
+// Newest says what a sync has of each conversation: how many of the newest messages, whether their quotes and
+// notes, and whether the user's unread mentions.
 type Newest struct {
 	Messages int
 	Refs     bool
@@ -80,8 +80,8 @@ func (ow *Owner) addMentions(ctx context.Context, key im.Key, u im.User, state *
 	return err
 }
 
-// damagedState returns the state of a conversation that is damaged by err, so that one damaged conversation
-// does not keep a client from the others. It returns other errors. Spec: P-9.5.
+// damagedState returns the state of a conversation whose read has met damage, so that one damaged
+// conversation does not keep a client from the others. If err is no damage, it returns err. Spec: P-9.5.
 func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, error) {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return nil, err

@@ -81,9 +81,8 @@ func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Rea
 // userCursors holds the cursors of those users of a conversation who have moved
 // one lately. Guarded by memory.mu.
 //
-// A move is dirty until a commit takes it, at most once in flushEvery for one
-// conversation. The conversation stays in memory meanwhile, and flushEvery
-// longer.
+// A moved cursor is dirty until a commit takes it. Commits take those of a conversation at most once in flushEvery.
+// The conversation stays in memory until then, and flushEvery longer.
 type userCursors struct {
 	of      map[im.User]*userCursor
 	dirty   []*userCursor

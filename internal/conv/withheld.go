@@ -38,7 +38,7 @@ func (h *hidden) with(side int) *hidden {
 	return n
 }
 
-// hiddenOf returns the counts up to a row, from its head.
+// hiddenOf returns the counts up to a row, which the head h of the row has.
 func hiddenOf(h *store.RowHead) *hidden {
 	if h.Flags&store.RowHides == 0 {
 		return nil

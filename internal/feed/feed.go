@@ -24,7 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// Options of a Consumer. The functions are called by Run, one at a time.
+// Options configure a Consumer. New and Run call the functions, one at a time; Await calls Published, too.
 type Options struct {
 	Name  string // of the consumer: a part of its key in the store
 	Feed  store.Feed

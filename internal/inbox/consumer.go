@@ -184,9 +184,9 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	return failed
 }
 
-// carried returns the sends for the rows of a feed item, or anew for all of the conversation: changes of
-// members go to inboxes, and blocks in an inbox go to direct conversations. written are the users who have
-// written in a direct conversation.
+// carried returns the sends for the rows of a feed item, or with anew for all rows of the conversation:
+// changes of members go to inboxes, and blocks in an inbox go to direct conversations. written are the users
+// who have written in a direct conversation.
 func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem,
 	anew bool) (sends []*conv.Send, written []peer, err error) {
 	p, from, count := policy.Of(key.Conv.Kind()), im.Seq(it.From), int(it.Count)

@@ -66,7 +66,7 @@ type Room struct {
 	Bytes int // that all settings take: their texts, and 100 for each
 }
 
-// Names is how many settings the subject of the change has.
+// Names returns how many settings the subject of the change has.
 func (r *Room) Names() int { return len(r.of) }
 
 // Size returns how many bytes the value of a name has, and whether it has one.

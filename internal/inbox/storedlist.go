@@ -22,8 +22,8 @@ import (
 //	user 0 's' name index   storepb.ListSettings
 //	user 0 'i' name index   sizes of settings, as indexOf makes them
 //
-// Each stored list has a name of its own. The write of a new one deletes the parts of the former one. A
-// reader that finds a header, and then not a part of it, begins again.
+// Each stored list has a name of its own. The write of a new one deletes the parts of the former one. A reader
+// that has found a header, but does not find a part of it, begins again.
 
 // header is a stored list without its parts.
 type header struct {

@@ -79,7 +79,7 @@ type Write struct {
 	waiting []*waiting
 }
 
-// Conv is the conversation of w.
+// Conv returns the conversation of w.
 func (w *Write) Conv() im.Key { return w.c.key }
 
 // noteBytes is about how many bytes of memory a note with one user takes.

@@ -152,7 +152,7 @@ func (h *Handler) Run(ctx context.Context) {
 	}
 }
 
-// write writes the sums that are due, or all sums.
+// write writes the sums that are due; all: also the others.
 func (l *lines) write(ctx context.Context, all bool) {
 	now := time.Now()
 	type sum struct {

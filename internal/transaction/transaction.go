@@ -176,8 +176,8 @@ func (tx *Tx) Saw(t store.Table, tenant im.Tenant, key, value []byte) {
 	tx.was[recordID(t, tenant, key)] = bytes.Clone(value)
 }
 
-// Put plans the write of a record; a nil value deletes it. If the transaction has read the record, the write
-// needs it unchanged.
+// Put plans the write of a record; a nil value deletes it. If the transaction has read the record, it is
+// written only if it has not changed since.
 func (tx *Tx) Put(t store.Table, tenant im.Tenant, key, value []byte) {
 	was, read := tx.was[recordID(t, tenant, key)]
 	tx.puts = append(tx.puts, store.RecordPut{Table: t, Tenant: tenant, Key: key, Value: value, Check: read, Was: was})
