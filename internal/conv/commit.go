@@ -98,7 +98,7 @@ func (cm *committer) drain() error {
 			return errLost
 		case <-cm.store.Failed():
 			return errFailed
-		case <-time.After(10 * time.Millisecond): // answers wake nobody
+		case <-time.After(10 * time.Millisecond): // an answer does not wake the committer
 		}
 	}
 	return nil

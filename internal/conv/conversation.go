@@ -61,7 +61,7 @@ const (
 	loading  state = iota // a loader
 	idle                  // nobody; nothing is queued
 	ready                 // in the ring, or in the batch being built
-	scanning              // a loader extends the tail; the queue waits
+	scanning              // a loader extends the tail or reads threads; the queue waits
 )
 
 // logState is the newest state of a conversation, durable or not.

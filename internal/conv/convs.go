@@ -99,7 +99,7 @@ type Convs struct {
 	mu     sync.Mutex      // tier 1; guards the fields below
 	ctx    context.Context // of Run; nil: it does not run
 	wg     *sync.WaitGroup // the committers and followers of Run
-	failed chan error      // capacity 1: of a committer
+	failed chan error      // capacity 1; the error of a committer
 	fans   []*fanout.Fan   // by feed; of the last Owner
 	counts Fanned          // of earlier Owners
 }
@@ -214,7 +214,7 @@ func (cs *Convs) Run(ctx context.Context) error {
 	case err = <-cs.failed:
 	}
 	cs.mu.Lock()
-	cs.ctx = nil // no more of them start
+	cs.ctx = nil // no more Owners start
 	cs.mu.Unlock()
 	wg.Wait()
 	select {

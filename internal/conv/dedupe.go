@@ -52,7 +52,7 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 			// a former member must not learn how many entries followed. Spec: P-8.3
 			if last, left := l.info.members.leftAt(im.User(s.Entry.From)); left {
 				if s.After >= last {
-					return Result{}, false, 0, nil // nothing of theirs is above it
+					return Result{}, false, 0, nil // nothing that they sent is above it
 				}
 				e.Head = min(e.Head, last)
 			}

@@ -87,7 +87,7 @@ func (in *intake) Signal(s *Signal) bool {
 	}
 	c := in.fetch.getLocked(s.Key)
 	switch {
-	case c == nil: // no room
+	case c == nil: // memory has no room
 		in.node.signals.dropped.Add(1)
 	case c.state == loading:
 		// The signal waits for the load; signaller.loadedLocked queues it before a waiting send can get a

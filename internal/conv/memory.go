@@ -128,7 +128,7 @@ func (m *memory) evictIdle() {
 				m.removeLocked(c)
 			}
 		}
-		m.mu.Unlock() // others wait
+		m.mu.Unlock() // let others have it
 		m.mu.Lock()
 	}
 }

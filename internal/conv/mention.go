@@ -103,7 +103,7 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im.User, read im.Seq) (Mentions, error) {
 	found := Mentions{Head: in.members.readableUpTo(u, at.head)}
 	if stays := in.members.staysOf(u); len(stays) > 0 {
-		if first := stays[len(stays)-1].from; first > read+1 { // as for unread. Spec: P-8.7
+		if first := stays[len(stays)-1].from; first > read+1 { // as in the count of unread messages. Spec: P-8.7
 			read = first - 1
 		}
 	}

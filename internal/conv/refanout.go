@@ -189,7 +189,7 @@ func divideEdit(getters []member, stored []byte) (readers []member, others []im.
 func namesIn(stored []byte) *fanout.Names {
 	var m petrelv1.Message
 	if wire.ParseMessage(stored, &m) != nil {
-		return nil // whoever reads it gets the error
+		return nil // readers get the error
 	}
 	n := &fanout.Names{Seq: m.Seq, Users: m.Rel.GetMentions(), All: m.Rel.GetMentionAll() || m.GetRecall() != nil,
 		But: im.User(m.From)}

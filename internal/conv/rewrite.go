@@ -164,7 +164,7 @@ func (w *rewriter) rewrite(c *conv, s *Send, withheld bool) {
 		t.relate(body.Edit.Rel)
 	}
 	w.replace(c, t)
-	if edit != nil && edit.m.GetEdit() != nil { // not if it was lost. It keeps its seq and its target
+	if edit != nil && edit.m.GetEdit() != nil { // not if damage took it. It keeps its seq and its target
 		edit.m.EditedBy = s.Entry.Seq
 		edit.m.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: edit.m.GetEdit().GetTarget()}}
 		w.replace(c, edit)

@@ -28,7 +28,7 @@ type node struct {
 	notes       note.Node
 	accepted    atomic.Uint64     // entries made durable
 	repeats     atomic.Uint64     // sends answered from dedupe
-	stale       atomic.Uint64     // commits that the store refused: another node has the feed
+	stale       atomic.Uint64     // batches that ended because another node has the feed
 	taken       atomic.Uint64     // commits that are durable
 	refused     atomic.Uint64     // commits that the store did not take, or whose outcome is unknown
 	commits     measure.Histogram // from an append to its end

@@ -27,7 +27,7 @@ import (
 
 // header is a stored list without its parts.
 type header struct {
-	record []byte // as it stands in the store; nil: nothing does
+	record []byte // as it is in the store; nil: there is none
 	name   uint64
 	head   im.Seq
 	read   int
