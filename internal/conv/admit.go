@@ -17,8 +17,8 @@ import (
 // MaxTitle is the longest title of a group, in bytes.
 const MaxTitle = 256
 
-// admission decides whether the sender may write an entry. It counts the entries
-// before it, also those of the same batch.
+// admission decides whether the sender may write an entry. It goes by the state after all earlier entries,
+// also those of the same batch.
 type admission struct {
 	find     func(ctx context.Context, by im.Account, users []im.User, adding bool) error // Options.LookUp
 	ids      *im.IDs
@@ -27,12 +27,13 @@ type admission struct {
 	inboxLag *inboxLag
 }
 
-// admit decides about one send, whose sender has a role in the conversation, and returns the
-// conversation's info after the entry. It cuts a change of members to the part that takes effect. A
-// refusal is an *im.Error, settled; or overloaded, which is not. Spec: P-4.5.
+// admit decides whether the sender, who has this role in the conversation, may write the entry of s. It
+// returns the conversation's info after the entry, and cuts a change of members to the part that takes
+// effect. A refusal is a settled *im.Error, or overloaded, which is not settled. Other errors are
+// errNextBatch and those of the store. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
-	// it may have a record that says who blocks whom
+	// a record may be there already, with blocks
 	if c.log.head == 0 && (in.record == nil || len(in.members.all) == 0) {
 		if q, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
@@ -68,8 +69,8 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	return in, nil
 }
 
-// withWriter returns i with the note that u, a user of a direct conversation, has sent a message.
-// So u lets the other user see when they are online. Spec: P-13.6.
+// withWriter returns i with the note that u, a user of a direct conversation, has sent a message. By this, u
+// lets the other user see whether u is online. Spec: P-13.6.
 func (i *info) withWriter(u im.User) *info {
 	side := sideOf(i.record, u)
 	if side < 0 || i.record.Wrote&(1<<side) != 0 {
@@ -80,8 +81,8 @@ func (i *info) withWriter(u im.User) *info {
 	return &info{record: record, members: i.members}
 }
 
-// policy is that of the conversation with this id. A group that the operator has frozen has
-// a policy of its own.
+// policy returns the policy of the conversation with this id. A group that the operator has frozen has a
+// policy of its own.
 func (i *info) policy(id im.ConvID) *policy.Policy {
 	if i.record.GetFrozen() {
 		return policy.Frozen()
@@ -89,7 +90,7 @@ func (i *info) policy(id im.ConvID) *policy.Policy {
 	return policy.Of(id.Kind())
 }
 
-// leaves tells whether members leave by a send, which does nothing else. Spec: P-8.12.
+// leaves tells whether s lets members leave, and does nothing else. Spec: P-8.12.
 func leaves(s *Send) bool {
 	ch := s.Entry.GetMembers()
 	return ch != nil && len(ch.Left) > 0 && len(ch.Added)+len(ch.Removed)+len(ch.Roles) == 0 && !ch.Dissolved
@@ -99,9 +100,9 @@ func leaves(s *Send) bool {
 // the thread.
 var errThread = errors.New("the thread must be read first")
 
-// compact admits a part of a snapshot of an inbox, if nothing but the parts before it has
-// come after the entries that the snapshot is of. The last part removes these: they are not
-// read any more, and the inbox consumer drops their rows. Codes: conflict. Spec: P-8.11.
+// compact admits a part of a snapshot of an inbox. Only the earlier parts may stand between it and the
+// entries that the snapshot sums up. The last part removes those entries: they are not read any more, and the
+// inbox consumer drops their rows. Codes: conflict. Spec: P-8.11.
 func (i *info) compact(head im.Seq, sn *petrelv1.InboxSnapshot) (*info, error) {
 	if sn.First == 0 || uint64(head)+1 != sn.First+uint64(sn.Part) {
 		return nil, &im.Error{Code: im.CodeConflict}
@@ -114,9 +115,9 @@ func (i *info) compact(head im.Seq, sn *petrelv1.InboxSnapshot) (*info, error) {
 	return &info{record: record, members: i.members}, nil
 }
 
-// checkRelated decides about the entries and users that a message names. It reads nothing: the
-// committer must not wait. in is the conversation as it will be with the entry. Codes: no_target,
-// forbidden, and those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12, P-5.13.
+// checkRelated decides whether the sender may refer to the entries and users that a message names. It does
+// not read the store, so that the committer need not wait. in is the conversation's info after the entry.
+// Codes: no_target, forbidden, and those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12, P-5.13.
 func (s *Send) checkRelated(c *conv, in *info) error {
 	rel := s.Entry.Rel
 	if rel == nil {
@@ -127,7 +128,7 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 		return noTarget(q)
 	}
 	if q := im.Seq(rel.Thread); q != 0 {
-		if !in.mayRead(from, q, c.point.Load().head) { // nobody has got an entry above it
+		if !in.mayRead(from, q, c.point.Load().head) { // clients have got no entry above it
 			return noTarget(q)
 		}
 		known, err := c.log.threads.admit(from, q)
@@ -151,8 +152,8 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 	return nil
 }
 
-// changeMembers admits a change of members by the roles before it, and cuts the
-// entry to what takes effect. Spec: P-8.8.
+// changeMembers admits a change of members by the roles before the change, and cuts the entry to the part
+// that takes effect. Spec: P-8.8.
 func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	p := in.policy(c.key.Conv)
@@ -176,7 +177,7 @@ func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (
 		return nil, err
 	case done.SizeVT() == 0:
 		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
-	case in.record.Dissolved: // by the operator: nobody else is a member
+	case in.record.Dissolved: // a change by the operator: the group has no members
 		return nil, im.Errorf(im.CodeForbidden, "the group is dissolved")
 	case len(members.current) > MaxMembers:
 		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
@@ -197,7 +198,7 @@ func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (
 	return &info{record: record, members: members}, nil
 }
 
-// checkChange checks a change without the conversation. Codes: invalid.
+// checkChange checks a change as far as it does not depend on the conversation. Codes: invalid.
 func checkChange(ch *petrelv1.MemberChange) error {
 	if ch == nil {
 		return im.Errorf(im.CodeInvalid, "the change is empty")
@@ -327,8 +328,8 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 	return in, nil
 }
 
-// direct is a direct conversation of two users, who may be the same. The names are copied, so that
-// the info, which stays in memory, does not keep the whole frame there.
+// direct returns the info of a new direct conversation of two users, who may be the same. It copies the
+// names, so that the info, which stays in memory, does not keep the whole frame there.
 func direct(a, b im.User) *info {
 	low, high := strings.Clone(string(min(a, b))), strings.Clone(string(max(a, b)))
 	return &info{
@@ -338,7 +339,7 @@ func direct(a, b im.User) *info {
 	}
 }
 
-// inbox is the inbox of a user.
+// inbox returns the info of a new inbox of u.
 func inbox(u im.User) *info {
 	name := strings.Clone(string(u))
 	return &info{
@@ -347,9 +348,9 @@ func inbox(u im.User) *info {
 	}
 }
 
-// restore returns the info of a direct conversation or an inbox with its users as
-// members again, if damage took the records of some. The id of such a conversation is
-// made from its users, so it proves who they are; their standing never changes.
+// restore returns the conversation's info. If damage has taken the record or the members of a direct
+// conversation or an inbox, it makes them again. The id of such a conversation is derived from its users, so
+// it proves who they are; and they are members for ever. Codes: no_conversation, overloaded.
 func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	in := c.log.info
 	whole := a.users(c, s)
@@ -389,7 +390,7 @@ func (a *admission) users(c *conv, s *Send) *info {
 		if other == "" && in.record != nil && len(in.record.Participants) == 2 {
 			one, other = im.User(in.record.Participants[0]), im.User(in.record.Participants[1])
 		}
-		if in.record != nil && (n == 2 || n == 1 && one == other) { // with one member, of a user with themselves
+		if in.record != nil && (n == 2 || n == 1 && one == other) { // one member: the user writes to themselves
 			return nil
 		}
 		if one != "" && other != "" && a.ids.Direct(c.key.Tenant, one, other) == c.key.Conv {
@@ -407,7 +408,7 @@ func first(refs ...*petrelv1.MemberRef) *Members {
 	return m
 }
 
-// createGroup admits the first entry of a group. A user makes one as its owner.
+// createGroup admits the first entry of a group. A user who makes a group must be its owner.
 func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 	from, ch := im.User(s.Entry.From), s.Entry.GetMembers()
 	if err := checkChange(ch); err != nil {
@@ -435,9 +436,8 @@ func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 	return &info{record: s.Create, members: members}, nil
 }
 
-// checkAdded refuses users who do not exist, or do not let others add them to groups. The
-// operator's changes are looked at before they come here. Codes: no_user, forbidden,
-// rate_limited.
+// checkAdded refuses to add users who do not exist, or who do not let others add them to groups. Changes by
+// the operator are not checked here, but before they are queued. Codes: no_user, forbidden, rate_limited.
 func (a *admission) checkAdded(c *conv, from im.User, done *petrelv1.MemberChange) error {
 	var asked []im.User
 	for _, r := range done.Added {
@@ -451,7 +451,7 @@ func (a *admission) checkAdded(c *conv, from im.User, done *petrelv1.MemberChang
 	return a.lookUp(c, from, asked, true)
 }
 
-// lookUp finds users on behalf of the sender.
+// lookUp calls Options.LookUp on behalf of the sender.
 func (a *admission) lookUp(c *conv, from im.User, users []im.User, adding bool) error {
 	if a.find == nil {
 		return nil

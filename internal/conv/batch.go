@@ -22,26 +22,27 @@ const (
 	FeedInbox      = 8
 	FeedCursors    = 16
 	FeedMarks      = 32
-	FeedBlocks     = 64  // entries of an inbox that block users, or do not any more
+	FeedBlocks     = 64  // entries of an inbox that block or unblock users
 	FeedCompacted  = 128 // the last part of a snapshot of an inbox
-	FeedTitles     = 256 // entries that give a group another title
-	FeedPeers      = 512 // the first message of one user of a direct conversation to the other
+	FeedTitles     = 256 // entries that make a group or change its title
+	FeedPeers      = 512 // the first message of a user in a direct conversation
 )
 
-// FeedCarried are those on which the inbox consumer acts.
+// FeedCarried are the kinds on which the inbox consumer acts.
 const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted | FeedTitles | FeedPeers
 
-// Blocked is the setting of a user that blocks them. Spec: P-8.10.
+// Blocked is the name of the setting by which a user blocks another one. Spec: P-8.10.
 const Blocked = "blocked"
 
-// batch is one commit on its way: built by the committer, made durable by the
-// store, published and answered by the store's callback, or by the committer itself if
-// there is nothing to store. An Owner uses one batch again and again.
+// batch is one commit on its way. The committer builds it, and the store makes it durable. The callback of
+// the store publishes and answers it, or the committer does if there is nothing to store. An Owner has one
+// batch, and uses it again and again.
 type batch struct {
 	commit    store.Batch
 	feedEntry storepb.FeedEntry
 	feedItems []storepb.FeedItem
-	// the encoded rows. Fan-out copies them, so it is used again after the batch is published; a full one is replaced
+	// the encoded rows; used again after the batch is published, when fan-out has copied them. A full one is
+	// replaced
 	arena    []byte
 	work     []work
 	staged   []staged // rows of the conversation at hand
@@ -72,7 +73,7 @@ type span struct {
 	from, to int // in items
 }
 
-// headMove is how far one conversation moves, and what is new of it.
+// headMove is the new state of one conversation, to be published.
 type headMove struct {
 	c       *conv
 	rows    bool // false: only its record changes
@@ -111,7 +112,7 @@ func (b *batch) writes() bool {
 	return b.rows > 0 || len(b.cursors) > 0 || len(b.notes) > 0 || len(b.commit.Convs) > 0
 }
 
-// pos is the position that the commit reaches.
+// pos returns the position of the commit in its feed.
 func (b *batch) pos() im.Pos { return b.commit.From + 1 }
 
 // addItem adds the item of s to the batch: the answer to its sender, and the row, if there is one,
@@ -130,15 +131,15 @@ func (b *batch) addItem(s *Send, row []byte, r Result) {
 	}
 }
 
-// endSpan closes a run of items with the same recipients. Nobody else gets them.
-// Spec: P-8.3.
+// endSpan makes a span of the items from..to-1: the members get them, and nobody else. Without items it does
+// nothing. Spec: P-8.3.
 func (b *batch) endSpan(tenant im.Tenant, members []im.User, from, to int) {
 	if from < to {
 		b.spans = append(b.spans, span{tenant, members, from, to})
 	}
 }
 
-// encode writes a row into the arena.
+// encode writes a row into the arena, and returns the row and its wire part.
 func (b *batch) encode(h store.RowHead, m *petrelv1.Message) (value, wirePart []byte) {
 	need := store.MaxRowHead + 11 + m.SizeVT()
 	if cap(b.arena)-len(b.arena) < need {
@@ -152,8 +153,8 @@ func (b *batch) encode(h store.RowHead, m *petrelv1.Message) (value, wirePart []
 	return b.arena[from:end:end], b.arena[at:end:end]
 }
 
-// add puts a new row into the batch and returns its wire part. The answer to its
-// sender is the next item.
+// add puts a new row into the batch and returns its wire part. The caller must add the item of the row before
+// any other item: add has noted its index already.
 func (b *batch) add(key im.Key, h store.RowHead, m *petrelv1.Message) (wirePart []byte) {
 	value, wirePart := b.encode(h, m)
 	b.staged = append(b.staged, staged{im.Seq(m.Seq), value, len(b.commit.Rows), len(b.items)})
@@ -162,8 +163,8 @@ func (b *batch) add(key im.Key, h store.RowHead, m *petrelv1.Message) (wirePart 
 	return wirePart
 }
 
-// replace puts a row in the place of one of this batch, for the store and for
-// fan-out: nobody has seen that one. False: it is not of this batch.
+// replace replaces the row q if it is of this batch, for the store and for fan-out: nobody has seen the
+// former one. It returns false if the row is not of this batch.
 func (b *batch) replace(q im.Seq, value, wirePart []byte) bool {
 	for i := range b.staged {
 		st := &b.staged[i]
@@ -182,8 +183,7 @@ func (b *batch) replace(q im.Seq, value, wirePart []byte) bool {
 	return false
 }
 
-// isBefore tells whether the row q is of this batch, and its item comes before a place in
-// items.
+// isBefore tells whether the row q is of this batch and has an item before the index item.
 func (b *batch) isBefore(q im.Seq, item int) bool {
 	for _, st := range b.staged {
 		if st.seq == q {
@@ -199,8 +199,8 @@ func (b *batch) rewrite(key im.Key, q im.Seq, value []byte) {
 	b.commit.Rows = append(b.commit.Rows, store.RowPut{Conv: key, Seq: q, Value: value, Rewrite: true})
 }
 
-// row finds a row of the log's side: in this batch, else in the store, durable
-// or not. So an answer drawn from it must not leave before the batch does.
+// row returns the row q on the log's side: from this batch, or else from the store. It may not be durable
+// yet, so an answer that depends on it must not leave before the batch has ended.
 func (b *batch) row(st store.Store, key im.Key, q im.Seq) ([]byte, error) {
 	for _, s := range b.staged {
 		if s.seq == q {

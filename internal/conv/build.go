@@ -29,21 +29,20 @@ type builder struct {
 	admission admission
 	rewriter  rewriter
 	cursors   *cursors
-	lost      func() bool // the feed is
+	lost      func() bool // whether the feed is lost
 
 	// State of the present conversation.
 	special bool   // its two users do not see the same rows
 	bare    []byte // the present edit for members who may not read its target; nil: all may read it
 	work    *work
 	place   int // of the present send in work
-	// by user: the last place of a send that was tried before and is stored; nil: not looked up yet
+	// by user: the place in work of the last send that was tried before and is stored; nil: not looked up yet
 	stored map[string]int
 }
 
-// conversation settles, admits and numbers the sends of one conversation, each
-// against the state that those before it leave: a member who is removed in the
-// middle of a batch cannot write after that, and gets nothing of the rest.
-// Spec: P-8.3.
+// conversation decides the sends of one conversation in their order, each against the state after the sends
+// before it. So a member who is removed in the middle of a batch cannot write after that, and gets no later
+// entry of the batch. Spec: P-8.3.
 func (bu *builder) conversation(w *work) {
 	c, b := w.c, bu.b
 	first := c.log.head + 1
@@ -74,7 +73,7 @@ func (bu *builder) conversation(w *work) {
 		kinds |= kind
 		if after := c.log.info; after.members != before.members {
 			b.endSpan(c.key.Tenant, before.members.current, from, at)
-			// both see the change itself
+			// former and new members get the change itself
 			b.endSpan(c.key.Tenant, union(before.members, after.members), at, len(b.items))
 			from = len(b.items)
 			bu.rewriter.span = from
@@ -102,9 +101,9 @@ func (bu *builder) conversation(w *work) {
 	})
 }
 
-// divideEdit ends the span from on, and gives the edit s, which is the item at, to those who
-// may read its target. The others get it bare, as the next item. It returns where the next
-// span begins. Spec: P-8.3.
+// divideEdit ends the span that begins at the item from. For the edit s, which is the item at, it makes a
+// span of the members who may read its target. The others get the bare edit, as an item and a span of their
+// own. It returns the item at which the next span begins. Spec: P-8.3.
 func (bu *builder) divideEdit(c *conv, s *Send, from, at int) int {
 	b, members := bu.b, c.log.info.members
 	readers, others := members.readersOf(im.Seq(s.Entry.GetEdit().GetTarget()))
@@ -118,8 +117,8 @@ func (bu *builder) divideEdit(c *conv, s *Send, from, at int) int {
 	return len(b.items)
 }
 
-// showEach replaces the items of a direct conversation from begin on by items for each of
-// its users, who do not see the same rows. The answers are among those of their senders.
+// showEach serves a direct conversation whose users do not see the same rows: it replaces the items from
+// begin on by a span of items for each user. The answer to a send is among the items of its sender.
 func (bu *builder) showEach(c *conv, begin int) {
 	b := bu.b
 	all := slices.Clone(b.items[begin:])
@@ -128,7 +127,7 @@ func (bu *builder) showEach(c *conv, begin int) {
 	for n, u := range users {
 		v, from := c.log.info.viewer(u), len(b.items)
 		for i, it := range all {
-			sender := 0 // of an answer without a row: the order does not matter
+			sender := 0 // an answer without a row may go into any span
 			for j := range b.staged {
 				st := &b.staged[j]
 				if st.item != begin+i {
@@ -183,9 +182,9 @@ func (bu *builder) refuse(s *Send, e *im.Error) {
 	bu.b.addItem(s, nil, Result{Err: e})
 }
 
-// decide settles one send: that of an outsider, a repeat, a refusal, or a new row. It
-// returns the kind of the row, 0 without one. Errors: errScan, errThread, errNextBatch; then
-// s is not settled.
+// decide refuses one send, answers it as a repeat, writes its block, or numbers it as a new row. It returns
+// the kinds of the row in the feed, 0 without one. After errScan, errThread and errNextBatch, s is not
+// decided yet.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	if bu.lost() { // the store may answer slowly: this Owner must not ask it about each send before it leaves
 		return 0, errNextBatch
@@ -196,7 +195,7 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 		return 0, nil
 	}
 	role, known := c.log.info.members.standing(im.User(s.Entry.From))
-	if !known && s.needsStanding() { // before dedupe, which tells of the head
+	if !known && s.needsStanding() { // before dedupe, whose answers name the head
 		bu.refuse(s, noConversation())
 		return 0, nil
 	}
@@ -235,10 +234,9 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	return bu.number(c, s, next, id, slot), nil
 }
 
-// passed tells whether a later send of the same user may be stored already. If so, s was refused
-// before, and the refusal was lost on its way. A later send may have removed the reason, but s must
-// not be stored after it. Sends of the operator come without a connection, so they have no order.
-// Spec: P-4.3.
+// passed tells whether a later send of the same user may be stored already. Then s was refused before, and
+// the refusal was lost on its way. The reason for it may be gone by now, but s must not be stored after the
+// later send. Sends of the operator come without a connection, so they have no order. Spec: P-4.3.
 func (bu *builder) passed(c *conv, s *Send) bool {
 	u := s.Entry.From
 	last, known := bu.stored[u]
@@ -281,8 +279,8 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 	return unread(err)
 }
 
-// number gives s the next seq and encodes its row. next is the conversation's info after s. It
-// returns the kind of the row.
+// number gives s the next seq and encodes its row. next is the conversation's info after s. It returns the
+// kinds of the row in the feed.
 func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8) uint32 {
 	l, b := &c.log, bu.b
 	if s.Source != nil {
@@ -351,7 +349,7 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		r.Counted -= min(r.Counted, l.hidden.of(v.side)) // it is 0 without rel
 		r.Message = bu.see(v, &head, r.Message)
 	}
-	if s.Entry.GetInbox().GetSnapshot() != nil { // nobody learns anything by it
+	if s.Entry.GetInbox().GetSnapshot() != nil { // it has no news for connections
 		wirePart = nil
 	}
 	b.addItem(s, wirePart, r)
@@ -365,8 +363,8 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	return kind
 }
 
-// bareFor returns the wire part of an edit for the members who may not read its target; nil if all
-// may, or e is no edit. The row is in the arena already.
+// bareFor returns the wire part of an edit for the members who may not read its target; nil if all may, or e
+// is no edit. It does not modify e.
 func bareFor(members *Members, e *petrelv1.Message) []byte {
 	if e.GetEdit() == nil || im.Seq(e.GetEdit().GetTarget()) >= members.newest {
 		return nil
@@ -374,8 +372,8 @@ func bareFor(members *Members, e *petrelv1.Message) []byte {
 	return wire.AppendMessage(nil, bareEdit(proto.CloneOf(e)))
 }
 
-// thread gives a message its number in its thread, which the committer knows, and notes
-// beside the root how many there are now. Spec: P-5.12.
+// thread gives a message its number in its thread, which the committer knows, and writes the new size of the
+// thread into the mark beside the root. Spec: P-5.12.
 func (bu *builder) thread(c *conv, s *Send) {
 	q, b := im.Seq(s.Entry.Rel.Thread), bu.b
 	th := c.log.threads[q]
@@ -422,7 +420,7 @@ func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
 	return true
 }
 
-// inboxKind returns the further kinds of an entry of an inbox.
+// inboxKind returns the kinds of an inbox entry in the feed, beside FeedInbox; 0: there are none.
 func inboxKind(e *petrelv1.InboxEntry) uint32 {
 	if e.GetSnapshot().GetLast() {
 		return FeedCompacted
@@ -435,7 +433,7 @@ func inboxKind(e *petrelv1.InboxEntry) uint32 {
 	return 0
 }
 
-// write adds the records that s changes beside its row.
+// write adds the conversation's record and the records of members that s changes to the commit.
 func (bu *builder) write(c *conv, s *Send, next *info) {
 	before, b := c.log.info, bu.b
 	if next.record != before.record {

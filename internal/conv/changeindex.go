@@ -13,28 +13,27 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// ChangeIndex tells which conversations of a feed may have changed since a position,
-// without reading them. A user comes back and has 10,000 conversations, of which 3
-// have news: the index passes these 3 and hardly any other, at some 30 ns for each that
-// it rules out.
+// ChangeIndex tells which conversations of a feed may have changed since a position, without reading them.
+// For a user with 10,000 conversations, of which 3 have news, it names these 3 and hardly any other. It takes
+// some 30 ns for each one that it rules out.
 //
-// It is a table of fixed size. A conversation has one line in it, by a hash, and the line holds a
-// fingerprint and the newest position of the conversations there that changed last. A conversation
-// that does not fit raises the floor of the line: of conversations that are not in the line, the
-// index knows only that they did not change after the floor. So it may name a conversation that has
-// not changed, and never leaves out one that has. The caller reads those that it names.
+// It is a table of fixed size. A conversation has one line in it, by a hash. For those of its conversations
+// that changed last, the line holds a fingerprint and the newest position. A conversation that does not fit
+// raises the floor of the line: of conversations that are not in the line, the index knows only that they did
+// not change after the floor. So it may name a conversation that has not changed, and never leaves out one
+// that has. The caller reads those that it names.
 //
 // A publisher touches the index before it publishes. Readers take no lock.
 type ChangeIndex struct {
 	pages []atomic.Pointer[changePage] // nil: nothing there was touched
 
-	// A pos (im.Pos): changes at or below it may be missing from the index. After a
-	// takeover it is the newest one, until what was saved is loaded.
+	// Changes at or below this position (im.Pos) may be missing from the index. A takeover sets it to the
+	// newest position, and Know lowers it when the stored index is loaded.
 	unknown atomic.Uint64
 
-	// The newest position in each page, and in each block of lines. They rule out most
-	// conversations without a look at the line: they take 32 KB and 256 KB, which stay in the cache
-	// of the processor, while a line, in 16 MB, takes 0.3 us to load.
+	// The newest position in each page, and in each block of lines. They rule out most conversations without
+	// a look at the line: they take 32 KB and 256 KB, which stay in the cache of the processor. The lines
+	// take 16 MB, and the load of one takes 0.3 us.
 	newest, newestOfBlock []atomic.Uint64
 
 	mu sync.Mutex // tier 0; held by writers: a publisher for a commit, Load for a page
@@ -62,8 +61,8 @@ type changePage [linesPerPage]changeLine
 
 const slotPos = 1<<48 - 1
 
-// NewChangeIndex makes the index of one of so many feeds, of which nothing is known up
-// to a position.
+// NewChangeIndex makes the index of one feed; feeds is the number of all feeds of the store. Changes up to
+// the position unknown may be missing from it.
 func NewChangeIndex(feeds int, unknown im.Pos) *ChangeIndex {
 	pages := max(1, changeLines/linesPerPage/max(1, feeds))
 	x := &ChangeIndex{pages: make([]atomic.Pointer[changePage], pages), newest: make([]atomic.Uint64, pages),
@@ -92,7 +91,7 @@ func (x *ChangeIndex) touch(key im.Key, pos im.Pos) {
 	x.noteNewest(page, line, uint64(pos))
 }
 
-// noteNewest is called with mu held.
+// noteNewest raises the newest positions of a page and a block to pos. The caller holds mu.
 func (x *ChangeIndex) noteNewest(page, line int, pos uint64) {
 	for _, n := range [...]*atomic.Uint64{&x.newest[page], &x.newestOfBlock[page*blocksPerPage+line/linesPerBlock]} {
 		if n.Load() < pos {
@@ -101,7 +100,7 @@ func (x *ChangeIndex) noteNewest(page, line int, pos uint64) {
 	}
 }
 
-// pageOf is called with mu held.
+// pageOf returns a page, and makes it if it is not there. The caller holds mu.
 func (x *ChangeIndex) pageOf(i int) *changePage {
 	p := x.pages[i].Load()
 	if p == nil {
@@ -133,15 +132,15 @@ func (l *changeLine) touch(print, pos uint64) {
 	}
 }
 
-// raise is called with mu held.
+// raise raises the floor of a line. The caller holds mu.
 func (l *changeLine) raise(floor uint64) {
 	if l.floor.Load() < floor {
 		l.floor.Store(floor)
 	}
 }
 
-// MayHaveChanged tells whether a conversation may have changed after since. Every
-// change up to a position that was published before the call counts.
+// MayHaveChanged tells whether a conversation may have changed after since. It knows every change up to a
+// position that was published before the call.
 func (x *ChangeIndex) MayHaveChanged(key im.Key, since im.Pos) bool {
 	if uint64(since) < x.unknown.Load() {
 		return true
@@ -167,13 +166,13 @@ func (x *ChangeIndex) Touch(key im.Key, pos im.Pos) {
 	x.touch(key, pos)
 }
 
-// Unknown is the position up to which the index does not know everything.
+// Unknown returns the position up to which changes may be missing from the index.
 func (x *ChangeIndex) Unknown() im.Pos { return im.Pos(x.unknown.Load()) }
 
-// Know is called when every change after a position is in the index.
+// Know says that the index has every change after a position.
 func (x *ChangeIndex) Know(after im.Pos) { x.unknown.Store(uint64(after)) }
 
-// Ranges is into how many parts Range cuts the index.
+// Ranges returns the number of parts into which Range divides the index.
 func (x *ChangeIndex) Ranges() int { return min(64, len(x.pages)) }
 
 // Range encodes one part of the index.

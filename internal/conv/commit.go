@@ -12,20 +12,20 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// This does not compile if fetcher.scan could read rows that are not durable: those of the
-// commit under way.
+// The next line compiles only if minTail >= maxRows. Otherwise fetcher.scan could read rows of the commit
+// under way, which are not durable.
 const _ = uint(minTail - maxRows)
 
-// Why a committer ends, beside the end of its context.
+// The errors with which a committer ends.
 var (
 	errFailed = errors.New("store has failed")
 	errLost   = errors.New("feed is lost")
 )
 
-// committer is the only writer of the seqs of one feed. It takes the queued sends, decides each in
-// turn, and appends them as one batch. It builds the next batch when the last one is published, of
-// all sends that came meanwhile. With two batches under way, the same load would make more and
-// smaller ones (docs/decisions/003).
+// committer is the only writer of the seqs of one feed. It takes the queued sends, decides each in turn, and
+// appends them as one batch. When that batch is published, it builds the next one, of all sends that have
+// come meanwhile. With two batches under way, the same load would make more and smaller ones
+// (docs/decisions/003).
 type committer struct {
 	o         *Options
 	store     store.Store
@@ -41,8 +41,8 @@ type committer struct {
 	tenure    *tenure
 	inboxLag  *inboxLag
 
-	// confirm asks whether this node still owns the feed: nil, store.ErrStale or
-	// store.ErrStalled.
+	// confirm asks the store whether this node still owns the feed. nil: it does; store.ErrStale: it does
+	// not; store.ErrStalled: the store has not answered.
 	confirm func() error
 
 	holder uint64
@@ -85,7 +85,7 @@ func (cm *committer) run(ctx context.Context) error {
 	}
 }
 
-// drain commits the queued sends and waits until they are published.
+// drain commits the queued sends, cursors and notes, and returns when all of them have their answers.
 func (cm *committer) drain() error {
 	cm.cursors.rush()
 	for cm.queues.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 || cm.notes.Unanswered() > 0 {
@@ -98,13 +98,15 @@ func (cm *committer) drain() error {
 			return errLost
 		case <-cm.store.Failed():
 			return errFailed
-		case <-time.After(10 * time.Millisecond): // answers wake nobody
+		case <-time.After(10 * time.Millisecond): // an answer does not wake the committer
 		}
 	}
 	return nil
 }
 
-// commit makes one commit of the queued sends, within bounds.
+// commit takes queued sends, cursors and notes into a batch, decides them, and appends the batch. It returns
+// when the store can take another append. The outcome may come later, by publisher.finish, which the store
+// calls as a rule on a goroutine of its own. begin waits for that before the next batch.
 func (cm *committer) commit() error {
 	if err := cm.begin(); err != nil {
 		return err
@@ -129,14 +131,14 @@ func (cm *committer) commit() error {
 		return errLost
 	}
 	if !b.writes() {
-		if len(b.items) == 0 { // all sends wait for a loader: no commit under way holds them up
+		if len(b.items) == 0 { // all sends wait for a loader: there is nothing to commit or to answer
 			cm.queues.release(b.work, 0, 0)
 			clear(b.work)
 			cm.publisher.commitLock <- struct{}{}
 			return nil
 		}
-		// Without an append, only a question to the store tells whether this node still owns the
-		// feed. A former owner could refuse for good a send that the new one has stored.
+		// Without an append, only a question to the store tells whether this node still owns the feed.
+		// Without the question, a former owner could refuse for good a send that the new owner has stored.
 		cm.publisher.finish(b, cm.confirm())
 		return nil
 	}
@@ -146,9 +148,9 @@ func (cm *committer) commit() error {
 	return nil
 }
 
-// begin waits until no commit is under way, and keeps the next one from beginning. Then it rolls
-// back a batch that the store has refused: the store would refuse any batch on top of it, for its
-// position.
+// begin waits until no commit is under way, and takes the token of publisher.commitLock, so that none begins.
+// If the store has refused the last batch, begin rolls it back: the position of that batch was not reached,
+// so the next batch begins at it again.
 func (cm *committer) begin() error {
 	if err := cm.wait(); err != nil {
 		return err
@@ -183,7 +185,7 @@ func (cm *committer) alone(f func()) error {
 	return nil
 }
 
-// build makes the commit of the sends that b has taken.
+// build makes the commit of the sends, cursors and notes that b has taken.
 func (cm *committer) build(b *batch) {
 	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, lost: cm.tenure.Lost,
 		now: uint64(cm.o.Now().UnixMilli())}

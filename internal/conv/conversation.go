@@ -26,19 +26,18 @@ type conv struct {
 	place       int          // in memory.clock
 	bytes       int          // its share of node.convBytes
 	cursors     *userCursors // nil: nobody has moved a cursor lately
-	read        threads      // by a loader, for the committer; nil: none
+	read        threads      // that a loader has read for the committer; nil: none
 	signals     []*Signal    // that wait for the load
 	signalRates *signalRates // nil: there was no signal lately
 
-	kept atomic.Int32 // uses by notes; the first one is counted while uses is above 0
+	kept atomic.Int32 // uses by package note; the first one begins while uses is above 0
 
-	// The log's side. Only the committer touches it, and a loader before done is
-	// closed or while state is scanning.
+	// The log's side. Only the committer touches it, or a loader: before done is closed, and while state is
+	// scanning.
 	log logState
 
-	// The readers' side. A publisher stores the info before the point, and a
-	// reader loads the point first: so nobody judges an entry by an older list of
-	// members than the entry's own.
+	// The readers' side. A publisher stores the info before the point, and a reader loads the point first. So
+	// a reader never judges an entry by a list of members that is older than the entry.
 	point atomic.Pointer[point]
 	info  atomic.Pointer[info]
 }
@@ -52,7 +51,7 @@ type point struct {
 	hidden  *hidden
 }
 
-// countedFor returns the counted at the head, as v sees it.
+// countedFor returns how many entries up to the head count as unread for v.
 func (p *point) countedFor(v viewer) uint64 { return p.counted - min(p.counted, p.hidden.of(v.side)) }
 
 // state tells who may touch a conv's log.
@@ -62,7 +61,7 @@ const (
 	loading  state = iota // a loader
 	idle                  // nobody; nothing is queued
 	ready                 // in the ring, or in the batch being built
-	scanning              // a loader extends the tail; the queue waits
+	scanning              // a loader extends the tail or reads threads; the queue waits
 )
 
 // logState is the newest state of a conversation, durable or not.
@@ -88,8 +87,8 @@ func (i *info) firstSeq() im.Seq {
 	return im.Seq(i.record.FirstSeq)
 }
 
-// mayRead tells whether a user may read the entry q. The server, who is no user, may
-// read everything.
+// mayRead tells whether u may read the entry q. u = "" is the server, which may read all entries from the
+// first seq to head.
 func (i *info) mayRead(u im.User, q, head im.Seq) bool {
 	return q <= head && q >= i.firstSeq() && (u == "" || len(i.members.readable(u, q, q)) > 0)
 }
@@ -107,11 +106,10 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 // blocker returns the user who blocks u in a direct conversation; "": nobody does.
 func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser()) }
 
-// receipt is the cursor of another user as u sees it; at is the real one. A user of a direct
-// conversation who blocks u seems to be away since the block began. A user who has neither written
-// nor read anything there, and a member of a group who has read nothing, seem never to have been
-// there: a delivered cursor alone would tell strangers when a device is online. hidden: u gets no
-// receipts of it. Spec: P-5.4, P-8.6.
+// receipt returns the cursor of another user as u may see it; at is the real one. In a direct conversation,
+// the cursor of a user who blocks u stays where it was when the block began. The cursor is zero if its user
+// has read nothing, and in a direct conversation has written nothing: a delivered cursor alone would tell
+// strangers when a device is online. hidden: u gets no receipts of this user. Spec: P-5.4, P-8.6.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	side := sideOf(i.record, u)
 	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) {
@@ -124,10 +122,10 @@ func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	return at, false
 }
 
-// viewer is u as a reader of the conversation.
+// viewer returns u as a viewer of the rows.
 func (i *info) viewer(u im.User) viewer { return viewer{u, sideOf(i.record, u), i.members} }
 
-// published is the readers' side.
+// published returns the readers' side.
 func (c *conv) published() (point, *info) {
 	at := *c.point.Load() // before the info, see conv
 	return at, c.info.Load()
@@ -153,7 +151,7 @@ func (c *conv) Audience() (members []im.User, mayRead func(u im.User, q im.Seq) 
 	return m.current, m.memberReads
 }
 
-// publish moves the readers' side.
+// publish sets the readers' side to a new info and point.
 func (c *conv) publish(in *info, at point) {
 	c.info.Store(in) // before the point, see conv
 	c.point.Store(&at)

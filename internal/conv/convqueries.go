@@ -20,8 +20,8 @@ func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*conv
 	return r.standing(ctx, c, at, in, by.User)
 }
 
-// listed is State of a conversation in the user's own list: it does not look into the store for the
-// user's record. Codes: no_conversation.
+// listed returns the state and the info of a conversation in the user's own list. Unlike State, it does not
+// look into the store for the user's record. Codes: no_conversation.
 func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.State, *info, error) {
 	c, at, in, end, err := r.enterKnown(ctx, key, u)
 	if err != nil {
@@ -65,11 +65,11 @@ func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*co
 		Users: in.record.Participants, Wrote: in.record.Wrote}, nil
 }
 
-// MaxMemberPage is the most members of one page.
+// MaxMemberPage is the most members of one page of Members.
 const MaxMemberPage = 1000
 
 // Members lists the members after the user q.After, ascending by user. A q.Limit of 0
-// or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member (was one).
+// or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member (of a former member).
 // Spec: P-8.2.
 func (r *reader) Members(ctx context.Context, by Query, q *convpb.ListMembers) (*convpb.Members, error) {
 	_, _, in, end, err := r.enterAsMember(ctx, by)

@@ -1,20 +1,19 @@
-// Package conv keeps the conversations that this node owns: it is the only
-// writer of their seqs. For each feed that the node owns there is an Owner. Its
-// committer takes the sends that are queued for all conversations of the feed,
-// settles repeats, admits and numbers the rest, and appends them in one batch.
-// When that is durable, the heads are published, and the entries go to fan-out.
-// Readers see what is published, and nothing else.
+// Package conv keeps the conversations that this node owns. It is the only writer of their seqs. For each
+// feed that the node owns there is an Owner. Its committer takes the sends that are queued for all
+// conversations of the feed, answers repeats, admits and numbers the other sends, and appends them in one
+// batch. When the batch is durable, the heads are published, and the entries go to fan-out. Readers see
+// published entries only.
 //
-// A batch on its way, by its fields:
+// The way of a batch, by its fields:
 //
 //	taken    work            the sends of each conversation
 //	decided  staged          the rows of the conversation at hand: a later send may rewrite them
-//	         items           an entry, the answer to its sender, or both, for connections
+//	         items           for connections: an entry, the answer to its sender, or both
 //	         spans           which members get which items
 //	         answers         for callers without a connection
-//	         heads           how far each conversation moves
-//	         scans, later    sends that go back to their queues: a loader reads first, or they
-//	                         have to be in the next batch
+//	         heads           the new head of each conversation
+//	         scans, later    sends that go back to their queues: those in scans until a loader has
+//	                         read, those in later until the next batch
 //	stored   commit          rows and records
 //	ended    heads are published, spans of items go to fan-out, then answers to callers
 //
@@ -61,14 +60,14 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Elsewhere leads to the owners on other nodes. All of its functions are set, or
-// none where there are no other nodes.
+// Elsewhere has the functions of package route that Convs needs where other nodes own feeds. All of them are
+// set, or, without other nodes, none.
 type Elsewhere struct {
-	// Waits tells whether sends for a feed wait for its owner. Later sends must not pass them, even
-	// if the owner is on this node by now.
+	// Waits tells whether sends for a feed already wait for its owner. Later sends must not overtake them,
+	// even if this node owns the feed by now.
 	Waits func(f store.Feed) bool
 
-	// Submit takes sends for one feed whose owner is elsewhere, or sends that must not pass others.
+	// Submit takes sends for one feed. Its owner is on another node, or earlier sends still wait (Waits).
 	Submit func(f store.Feed, sends []*Send, k *fanout.WakeUps)
 
 	// Left takes over from an Owner whose tenure has ended. It calls retire, which
@@ -76,12 +75,12 @@ type Elsewhere struct {
 	// answered; no other send of the feed may be decided before these.
 	Left func(ow *Owner, retire func() []*Send)
 
-	// Confirm asks whether an Owner still owns its feed: nil, store.ErrStale, or
-	// store.ErrStalled.
+	// Confirm asks the store whether an Owner still owns its feed. nil: it does; store.ErrStale: it does not;
+	// store.ErrStalled: the store has not answered.
 	Confirm func(ow *Owner) error
 
-	// ConfirmAll returns the epochs of the Owners here that still own their feeds, of some feeds.
-	// It asks the store once. The error is that of the store.
+	// ConfirmAll asks the store once which of some feeds this node still owns, and returns the epochs of
+	// their Owners. The error is that of the store.
 	ConfirmAll func(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error)
 }
 
@@ -101,9 +100,9 @@ type Convs struct {
 	mu     sync.Mutex      // tier 1; guards the fields below
 	ctx    context.Context // of Run; nil: it does not run
 	wg     *sync.WaitGroup // the committers and followers of Run
-	failed chan error      // capacity 1: of a committer
-	fans   []*fanout.Fan   // of the last Owner of each feed
-	counts Fanned          // of those before
+	failed chan error      // capacity 1; the error of a committer
+	fans   []*fanout.Fan   // by feed; of the last Owner
+	counts Fanned          // of earlier Owners
 }
 
 // New makes the conversations of st. If no other process shares the store, it
@@ -141,9 +140,8 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 // once, before Run.
 func (cs *Convs) Attach(e Elsewhere) { cs.elsewhere = e }
 
-// Follow has f run for each feed that this node owns, from the time when it has the
-// feed. ctx is cancelled when the node loses the feed, gives it away, or stops. Follow
-// is called before Run.
+// Follow registers a function that runs for each Owner, in a goroutine of its own. ctx ends when the node
+// loses the feed, gives it away, or stops. Follow is called before Run.
 func (cs *Convs) Follow(f func(ctx context.Context, ow *Owner)) { cs.follow = append(cs.follow, f) }
 
 // Submit queues sends; those of one caller to one conversation keep their order. It answers at once
@@ -176,22 +174,23 @@ func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.WakeUps) {
 	e.Submit(f, sends, k)
 }
 
-// Refuse refuses sends that are in no queue with the same error.
+// Refuse answers sends that are in no queue, all of them with the error e.
 func (cs *Convs) Refuse(sends []*Send, e *im.Error, k *fanout.WakeUps) {
 	cs.node.refuseAll(sends, e, k)
 }
 
-// IDs derives the ids of this store's conversations.
+// IDs returns the functions that derive this store's conversation ids.
 func (cs *Convs) IDs() *im.IDs { return cs.ids }
 
-// FeedOf is the feed that holds a conversation.
+// FeedOf returns the feed that holds a conversation.
 func (cs *Convs) FeedOf(c im.ConvID) store.Feed { return cs.store.FeedOf(im.PartitionOf(c)) }
 
-// Owner is this node's hold on a feed; nil: the feed is not here.
+// Owner returns the Owner of a feed on this node; nil: this node does not own the feed.
 func (cs *Convs) Owner(f store.Feed) *Owner { return cs.owners[f].Load() }
 
-// Run commits until ctx ends, then commits the sends that are still queued, and returns when every
-// send has its answer. A store that fails ends it with an error; the process must exit then.
+// Run runs the committers and followers of all Owners until ctx ends. Then it commits the sends that are
+// still queued, and returns when every send has its answer. It returns an error when the store fails; the
+// process must exit then.
 func (cs *Convs) Run(ctx context.Context) error {
 	var wg, loading sync.WaitGroup
 	for range cs.o.Loaders {
@@ -216,7 +215,7 @@ func (cs *Convs) Run(ctx context.Context) error {
 	case err = <-cs.failed:
 	}
 	cs.mu.Lock()
-	cs.ctx = nil // no more of them start
+	cs.ctx = nil // no more Owners start
 	cs.mu.Unlock()
 	wg.Wait()
 	select {
@@ -226,7 +225,7 @@ func (cs *Convs) Run(ctx context.Context) error {
 	return err
 }
 
-// startLocked runs an Owner's committer and followers.
+// startLocked starts the committer and the followers of an Owner, each in a goroutine of its own.
 func (cs *Convs) startLocked(ow *Owner) {
 	running := cs.ctx
 	ctx, cancel := context.WithCancel(running)
@@ -245,8 +244,8 @@ func (cs *Convs) startLocked(ow *Owner) {
 	}
 }
 
-// Open takes a feed over and serves it, after the Owner before it, of this node,
-// has left. Router.Open calls it, and New.
+// Open takes a feed over and serves it. It first waits until the former Owner of the feed on this node, if
+// there is one, has left. New and Router.Open call it.
 func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if cs.Close(ctx, f); cs.owners[f].Load() != nil {
 		return 0, fmt.Errorf("open feed %d: the owner before has not left yet: %w", f, context.Cause(ctx))
@@ -276,8 +275,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	return ow.Epoch(), nil
 }
 
-// confirm asks whether an Owner still owns its feed. Without other nodes it always
-// does.
+// confirm asks the store whether an Owner still owns its feed. Without other nodes it always does.
 func (cs *Convs) confirm(ow *Owner) error {
 	if cs.elsewhere.Confirm == nil {
 		return nil
@@ -285,7 +283,8 @@ func (cs *Convs) confirm(ow *Owner) error {
 	return cs.elsewhere.Confirm(ow)
 }
 
-// confirmAll returns the epochs of those Owners of some feeds that still own them.
+// confirmAll returns the epochs of the Owners of some feeds, without those that do not own their feed any
+// more.
 func (cs *Convs) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch, error) {
 	if cs.elsewhere.ConfirmAll != nil {
 		return cs.elsewhere.ConfirmAll(feeds)
@@ -299,16 +298,17 @@ func (cs *Convs) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch,
 	return epochs, nil
 }
 
-// Close gives a feed away, after a commit of all sends that it has taken. It returns when nothing
-// of the feed is under way here, or when ctx ends; then the feed is lost, and uncommitted sends go
-// to the next Owner. The cluster calls it.
+// Close gives a feed away, after a commit of all sends that it has taken. It returns when the Owner is out of
+// service, or when ctx ends. At the deadline of ctx the feed is lost, and uncommitted sends go to the next
+// Owner. The cluster calls it.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	if ow := cs.owners[f].Load(); ow != nil && !ow.giveAway(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		ow.Lose(errLate)
 	}
 }
 
-// left takes an Owner out of service whose committer has stopped.
+// left takes out of service an Owner whose committer has stopped. Its unanswered sends go to Elsewhere.Left,
+// or without other nodes are refused.
 func (cs *Convs) left(ow *Owner) {
 	retire := func() []*Send {
 		sends := ow.queues.orphans()
@@ -336,10 +336,10 @@ func (cs *Convs) Hold(bytes int) { cs.node.inFlight.Add(int64(bytes)) }
 // Release gives bytes back.
 func (cs *Convs) Release(bytes int) { cs.node.inFlight.Add(-int64(bytes)) }
 
-// Waiting is how many sends have no answer yet, of those that are decided here.
+// Waiting returns how many sends of the Owners on this node have no answer yet.
 func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) }
 
-// Loaded is how many conversations are in memory.
+// Loaded returns how many conversations are in memory.
 func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
 
 // MemoryBytes returns about how many bytes the conversations in memory take; budget is their bound.
@@ -347,8 +347,8 @@ func (cs *Convs) MemoryBytes() (bytes, budget int64) {
 	return cs.node.convBytes.Load(), int64(cs.o.MemoryBytes)
 }
 
-// InboxLag returns the age of the oldest change of membership that is not in the inboxes yet. Above
-// limit no conversation begins.
+// InboxLag returns the age of the oldest change of membership that is not in the inboxes yet. Above limit,
+// new conversations and changes of members are refused.
 func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	for _, ow := range cs.Owners() {
 		lag = max(lag, ow.InboxLag())
@@ -356,8 +356,8 @@ func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	return lag, cs.o.InboxLag
 }
 
-// SignalsDropped counts signals that reached nobody, because there were too many, or
-// because the store did not confirm that the feed is still here.
+// SignalsDropped counts the signals that reached nobody: there were too many, memory had no room for their
+// conversation, or the store did not confirm that this node still owns the feed.
 func (cs *Convs) SignalsDropped() uint64 { return cs.node.signals.dropped.Load() }
 
 // Evicted counts the conversations that left memory to make room for others.
@@ -368,13 +368,13 @@ func (cs *Convs) AdmittedBytes() (bytes, budget int64) {
 	return cs.node.inFlight.Load(), int64(cs.o.InFlightBytes)
 }
 
-// MovesWaiting is how many moves of cursors have no answer yet.
+// MovesWaiting returns how many moves of cursors have no answer yet.
 func (cs *Convs) MovesWaiting() int { return int(cs.node.cursorMoves.Load()) }
 
-// NoteChangesWaiting is how many changes of notes have no answer yet.
+// NoteChangesWaiting returns how many changes of notes have no answer yet.
 func (cs *Convs) NoteChangesWaiting() int { return int(cs.node.notes.Waiting.Load()) }
 
-// CommitTimes are the durations of durable commits of this node, from the append to the callback of
+// CommitTimes returns the durations of the durable commits of this node, from the append to the callback of
 // the store.
 func (cs *Convs) CommitTimes() *measure.Histogram { return &cs.node.commits }
 
@@ -384,17 +384,17 @@ func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }
 // Repeats counts sends that were answered from dedupe here.
 func (cs *Convs) Repeats() uint64 { return cs.node.repeats.Load() }
 
-// AppendsRefused counts commits that the store refused because another node had taken the feed
-// over, and this one did not know it yet.
+// AppendsRefused counts the batches that ended because another node had taken the feed over, and this one did
+// not know it yet.
 func (cs *Convs) AppendsRefused() uint64 { return cs.node.stale.Load() }
 
-// Commits counts the commits of this node: taken became durable; the store did not take refused, or
-// their outcome is unknown.
+// Commits counts the commits of this node. taken of them are durable. refused of them were not stored, or
+// their outcome is unknown; those of AppendsRefused are not among them.
 func (cs *Convs) Commits() (taken, refused uint64) {
 	return cs.node.taken.Load(), cs.node.refused.Load()
 }
 
-// Owners are the feeds that this node owns now.
+// Owners returns the Owners of the feeds that this node owns now.
 func (cs *Convs) Owners() []*Owner {
 	var list []*Owner
 	for i := range cs.owners {
@@ -425,8 +425,8 @@ func (n *Fanned) add(f *fanout.Fan) {
 	}
 }
 
-// Fanned counts the outcomes of events on this node, of the feeds here and of owners on other
-// nodes.
+// Fanned counts the events for sessions on this node: those of its own feeds, and those that owners on other
+// nodes have sent.
 func (cs *Convs) Fanned() Fanned {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

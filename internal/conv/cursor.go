@@ -17,14 +17,14 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// MaxReceipts is the size up to which all members of a conversation get each other's receipts. In
-// larger ones only the read cursor is kept, for the user's own devices. Spec: P-8.6.
+// MaxReceipts is how many members a conversation may have so that all get each other's receipts. In a larger
+// one only the read cursor is kept, for the user's own devices. Spec: P-8.6.
 const MaxReceipts = 100
 
-// flushEvery is how often the cursors of one conversation are written at most.
+// flushEvery is the shortest time from one write of the cursors of a conversation to the next.
 const flushEvery = time.Second
 
-// flushSize is how many cursors one commit writes.
+// flushSize is the most cursors that one commit writes.
 const flushSize = 4096
 
 // cursorWrite is one cursor on its way in a commit.
@@ -35,9 +35,9 @@ type cursorWrite struct {
 	waiting []*CursorMove
 }
 
-// cursors moves the cursors of one feed's conversations. Moves gather in memory;
-// at most once a second for a conversation they go along with a commit. When it is
-// durable, they are answered, and others get receipts.
+// cursors moves the cursors of one feed's conversations. It gathers moves in memory. At most once a second
+// for each conversation, they become a part of a commit. When that is durable, they are answered, and other
+// users get receipts.
 type cursors struct {
 	mem    *memory
 	reader *reader
@@ -58,10 +58,8 @@ type cursors struct {
 	answered fanout.WakeUps // only while a commit is published
 }
 
-// MoveCursor moves a user's cursors forward, cut to what is published and to what
-// the user may read, and returns them when they are durable.
-//
-// Codes: no_conversation; unsettled: overloaded,
+// MoveCursor moves a user's cursors forward, at most to the published head and to the last entry that the
+// user may read. It returns them when they are durable. Codes: no_conversation; unsettled: overloaded,
 // disk_full, store_stalled. Spec: P-8.6.
 func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCursor) (*petrelv1.CursorMoved, error) {
 	type answer struct {
@@ -155,8 +153,8 @@ func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, C
 	return p, p.stored, nil
 }
 
-// newestOf returns the cursor of u, with moves that are not durable yet; zero: it has not moved
-// lately.
+// newestOf returns the cursor of u, with moves that are not durable yet; zero: it has not moved lately, so it
+// is not in memory.
 func (cu *cursors) newestOf(c *conv, u im.User) Cursor {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
@@ -172,7 +170,8 @@ func (cu *cursors) letGo(c *conv) {
 	cu.mem.mu.Unlock()
 }
 
-// move moves p and lets m wait for it, if it has to.
+// move moves p forward as to says, and queues m until that is durable. If the durable cursor is as far
+// already, it answers m at once.
 func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error {
 	cu.mem.mu.Lock()
 	next := p.newest
@@ -211,8 +210,8 @@ func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error 
 	return nil
 }
 
-// take appends the moves whose conversations may be written now, and plans when
-// the committer is to come again. Only the committer calls it.
+// take appends the moved cursors of the conversations that may be written now, and sets the timer for the
+// others. Only the committer calls it.
 func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
@@ -251,7 +250,7 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 	return into
 }
 
-// put returns the write of f in the commit at pos.
+// put returns the write of f in the commit at pos, and notes pos in f.
 func (f *cursorWrite) put(pos im.Pos) store.CursorPut {
 	f.to.Pos = pos
 	return store.CursorPut{Conv: f.c.key, User: f.p.user, Record: &storepb.Cursor{
@@ -371,7 +370,7 @@ func (cu *cursors) refuse(writes []cursorWrite, e *im.Error) {
 	cu.answered.Flush()
 }
 
-// abandonLocked takes the moves that wait, and those of a commit that is lost.
+// abandonLocked takes out all waiting moves, and those of writes, the lost commit.
 func (cu *cursors) abandonLocked(writes []cursorWrite) []*CursorMove {
 	var all []*CursorMove
 	for i := range writes {
@@ -406,7 +405,7 @@ func (cu *cursors) rush() {
 	cu.mem.mu.Unlock()
 }
 
-// MovesWaiting is how many moves of cursors have no answer yet.
+// MovesWaiting returns how many moves of cursors have no answer yet.
 func (cu *cursors) MovesWaiting() int {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()

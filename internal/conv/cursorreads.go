@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// CursorOf returns a user's durable cursor. It looks into memory again after the read of the store:
-// a move that became durable in between is in memory.
+// CursorOf returns a user's durable cursor. It looks into memory before and after the read of the store: a
+// move that became durable during the read is in memory.
 func (cu *cursors) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor, error) {
 	if c, ok := cu.inMemory(key, u); ok {
 		return c, nil
@@ -38,9 +38,9 @@ func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
 	return Cursor{}, false
 }
 
-// ReadCounted returns the counted at a user's read cursor, or at the entry before the user's newest
-// stay, if that is higher: entries of an earlier stay, and from between the two, do not count as
-// unread. Codes: no_conversation. Spec: P-8.7.
+// ReadCounted returns how many entries count as unread up to the read cursor at, or up to the entry before
+// the user's newest stay if that is higher. So entries before that stay are not unread. Codes:
+// no_conversation. Spec: P-8.7.
 func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
 	c, now, in, end, err := cu.reader.enterKnown(ctx, key, u)
 	if err != nil {
@@ -62,7 +62,7 @@ const MaxReceiptPage = 500
 // those who never moved. A page covers q.Limit members, or fewer if there are former members among
 // them. A q.Limit of 0 or above MaxReceiptPage means MaxReceiptPage. Next is the last member that
 // the page covers; it is empty on the last page. In a conversation with more than MaxReceipts
-// members it has only read cursors. Codes: no_conversation, not_member (was one). Spec: P-8.6.
+// members it has only read cursors. Codes: no_conversation, not_member (of a former member). Spec: P-8.6.
 func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipts) (*convpb.Receipts, error) {
 	c, _, in, end, err := cu.reader.enterAsMember(ctx, by)
 	if err != nil {
@@ -134,12 +134,12 @@ func (cu *cursors) placesOf(ctx context.Context, c *conv, before im.User, users 
 	return places, nil
 }
 
-// ChangedAt returns two positions. pos is that of the newest row or of the newest move of u's own
-// cursor. theirs is that of the newest move of peer's cursor, 0 without a peer. Neither need be
-// durable yet. It loads nothing: of a conversation that is not in memory it reads only the newest
-// row, so a sync of thousands is cheap.
+// ChangedAt returns two positions. pos is that of the newest row, or of the newest move of u's own cursor if
+// that is later. theirs is that of the newest move of peer's cursor, 0 without a peer. Both may be of commits
+// that are not durable yet. It loads nothing: of a conversation that is not in memory it reads only the
+// newest row, so a sync of thousands is cheap.
 //
-// The answer has every change that was published before the call: these are in the store.
+// The answer has every change that was published before the call, because such changes are in the store.
 func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (pos, theirs im.Pos, err error) {
 	if c := cu.mem.find(key); c != nil {
 		pos = c.point.Load().pos

@@ -21,16 +21,16 @@ type deduper struct {
 	batch *batch // the one being built
 }
 
-// identity is two hashes by which dedupe recognises a repeat: of the sender and the
-// client message id, and of the first body.
+// identity has the two hashes by which dedupe recognizes a repeat: hash is of the sender and the client
+// message id, mac of the first type, body and rel.
 type identity struct{ hash, mac uint64 }
 
-// find tells whether s is stored already, whether or not its sender still is a member. So it comes
-// before admission. (Prepare has refused before only for reasons in the frame itself.) Spec: P-4.4,
-// P-4.7.
+// find tells whether s is stored already. It comes before admission, because a repeat gets its seq even if
+// its sender is not a member any more. (Prepare has refused before only for reasons in the frame itself.)
+// Spec: P-4.4, P-4.7.
 //
-// found: r is the answer. errScan: the tail must be extended first. slot: with
-// a keyed send that is new, where its dedupe key goes.
+// found: r is the answer to s, an ack or a refusal. errScan: the tail must be extended first. slot is for a
+// new keyed send: the slot of its dedupe key.
 func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slot uint8, err error) {
 	l := &c.log
 	if s.Create != nil && l.head > 0 {
@@ -38,7 +38,7 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 		return r, true, 0, err
 	}
 	var failure error
-	met := false // a row with this hash
+	met := false // whether there is a row with this hash
 	match := func(q im.Seq) bool {
 		met = true
 		r, found, failure = d.compare(c, s, q, id)
@@ -52,7 +52,7 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 			// a former member must not learn how many entries followed. Spec: P-8.3
 			if last, left := l.info.members.leftAt(im.User(s.Entry.From)); left {
 				if s.After >= last {
-					return Result{}, false, 0, nil // nothing of theirs is above it
+					return Result{}, false, 0, nil // nothing that they sent is above it
 				}
 				e.Head = min(e.Head, last)
 			}
@@ -84,9 +84,9 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	return r, found, uint8(len(seqs)), failure
 }
 
-// created answers the creation of a group that exists already. The operator names a group by a key,
-// and gets its first entry as the answer, without a comparison. A user's creation is a repeat if it
-// is the same as the first one, and a conflict if not.
+// created answers the creation of a group that exists already. The operator names a group by a key, and gets
+// its first entry as the answer, without a comparison. The creation by a user is a repeat if it equals the
+// first one, and otherwise a conflict.
 func (d *deduper) created(c *conv, s *Send, id identity) (Result, error) {
 	if s.Entry.From == "" {
 		return Result{Seq: 1, Repeat: true}, nil
@@ -101,7 +101,8 @@ func (d *deduper) created(c *conv, s *Send, id identity) (Result, error) {
 	return r, err
 }
 
-// checkAfter refuses an after that cannot be looked up.
+// checkAfter refuses an after that is above the head, below the first seq, or too far below the tail for a
+// scan.
 func (c *conv) checkAfter(after im.Seq) *im.Error {
 	l := &c.log
 	switch {

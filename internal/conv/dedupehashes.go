@@ -68,8 +68,8 @@ func (h hasher) body(m *petrelv1.Message) uint64 {
 	return h.sum(b)
 }
 
-// appendRelations appends a rel. It begins with a byte that no length of a type is, so
-// no message without rel is hashed from the same bytes.
+// appendRelations appends a rel. Its first byte is larger than any length of a type. So messages with a rel
+// and those without one are never hashed from the same bytes.
 func appendRelations(b []byte, rel *petrelv1.Relations) []byte {
 	const mark = 0xFF
 	enc, err := rel.MarshalVT()
@@ -78,7 +78,7 @@ func appendRelations(b []byte, rel *petrelv1.Relations) []byte {
 	return append(b, enc...)
 }
 
-// normalType is a type as it is hashed. A type that is left out means text.
+// normalType returns a type as it is hashed. A type that is left out means text.
 func normalType(t string) string {
 	if t == "text" {
 		return ""
@@ -86,8 +86,8 @@ func normalType(t string) string {
 	return t
 }
 
-// MaxScan is how many rows below the head are searched for a repeat before the
-// client has to catch up first. Spec: P-4.7.
+// MaxScan is how many rows below the head are searched for a repeat. A client whose after is older has to
+// catch up first. Spec: P-4.7.
 const MaxScan = 10_000
 
 // minTail is how many hashes a busy conversation keeps at least.
@@ -98,7 +98,7 @@ const minTail = 1024
 type tail struct {
 	from   im.Seq
 	hashes []uint64 // of from+1, from+2, ...
-	keep   int      // how many stay after trimming; a scan for an old after raises it
+	keep   int      // how many hashes stay after a trim; a scan for an old after raises it
 }
 
 func (t *tail) add(h uint64) {
@@ -111,7 +111,7 @@ func (t *tail) add(h uint64) {
 	t.hashes = append(t.hashes, h)
 }
 
-// extend puts older hashes, of from+1 up to the old from, in front.
+// extend puts the hashes of older rows, from+1 up to the former t.from, in front.
 func (t *tail) extend(from im.Seq, older []uint64) {
 	t.hashes = append(older, t.hashes...)
 	t.from = from

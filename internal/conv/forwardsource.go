@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Source returns the message q.Seq for a user who wants to forward it. All refusals are the same.
-// Codes: no_target. Spec: P-5.10, P-8.9.
+// Source returns the message q.Seq for a user who wants to forward it. The error does not say why it is
+// refused. Codes: no_target. Spec: P-5.10, P-8.9.
 func (r *reader) Source(ctx context.Context, by Query, q *convpb.GetSource) (*convpb.Source, error) {
 	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {

@@ -19,10 +19,10 @@ type Extras struct {
 	Notes bool // their reactions and pins
 }
 
-// History reads a page of entries: upwards from q.After, or, with q.Before set,
-// downwards from q.Before; both ends are exclusive. A q.Limit of 0 or above MaxPage
-// means MaxPage. With q.Around or q.AtMs it reads on both sides of a place. Entries outside of the user's stays are
-// left out. Every read ends at the published head. Codes: no_conversation. Spec: P-5.2, P-8.3.
+// History reads a page of entries: upwards from q.After, or with q.Before downwards from q.Before, which is
+// exclusive like q.After. With q.Around or q.AtMs it reads on both sides of a place. A q.Limit of 0 or above
+// MaxPage means MaxPage. Entries outside of the user's stays are left out, and no page goes above the
+// published head. Codes: no_conversation. Spec: P-5.2, P-8.3.
 func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
 	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 	}
 }
 
-// historyOf is History of a conversation as it stands at a point.
+// historyOf reads the page of History from the state that at and in are.
 func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by Query,
 	q *convpb.GetHistory) (*convpb.History, error) {
 	first, last := im.Seq(1), at.head
@@ -89,8 +89,8 @@ func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by 
 	return h, nil
 }
 
-// readPart reads the first or the last rows of parts, the readable ranges inside all. It
-// returns which part of all the page covers.
+// readPart reads the first rows of parts, or with down the last ones. parts are the readable ranges within
+// all. It returns the range within all that the page covers.
 func (r *reader) readPart(ctx context.Context, c *conv, parts []stay, all stay, down bool,
 	p *page) (from, to im.Seq, err error) {
 	read := r.readUp
@@ -135,7 +135,7 @@ func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to i
 	from = at
 	if at > all.from && below.limit > 0 {
 		from, _, err = r.readPart(ctx, c, within(all.from, at-1), stay{all.from, at - 1}, true, below)
-		if im.CodeOf(err) == im.CodeDamaged { // right before the place: the page begins with it
+		if im.CodeOf(err) == im.CodeDamaged { // there is damage right before the place: the page begins at the place
 			from, err = at, nil
 		}
 		if err != nil {
@@ -155,8 +155,8 @@ func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to i
 	return from, to, nil
 }
 
-// firstAt returns the first row of parts from a time on, or the last row if all are earlier. If the
-// server's clock went back there, it returns one of the possible rows.
+// firstAt returns the seq of the first row of parts from the time ms on, or of the last row if all are
+// earlier. If the clock of the server went back, several rows are possible; it returns one of them.
 func (r *reader) firstAt(ctx context.Context, c *conv, parts []stay, ms uint64) (im.Seq, error) {
 	n := uint64(0)
 	for _, s := range parts {
@@ -188,8 +188,8 @@ func (r *reader) firstAt(ctx context.Context, c *conv, parts []stay, ms uint64) 
 	return place(min(low, n-1)), nil
 }
 
-// isBefore tells whether a row is older than a time. The time of a lost or damaged row is unknown,
-// so the page begins at it.
+// isBefore tells whether the row q is older than a time. A lost or damaged row has no time and counts as not
+// older, so the page begins at it.
 func (r *reader) isBefore(ctx context.Context, c *conv, q im.Seq, ms uint64) (bool, error) {
 	m, err := r.readMessage(ctx, c, viewer{side: -1}, q)
 	if errors.Is(err, store.ErrCorrupt) {
@@ -198,7 +198,7 @@ func (r *reader) isBefore(ctx context.Context, c *conv, q im.Seq, ms uint64) (bo
 	return m.GetTimeMs() != 0 && m.GetTimeMs() < ms, err
 }
 
-// bounds is the range of seqs that q asks for, cut to first..last.
+// bounds returns the range of seqs that q asks for, cut to first..last. It may be empty.
 func bounds(q *convpb.GetHistory, first, last im.Seq) (from, to im.Seq) {
 	from, to = first, last
 	if im.Seq(q.After) >= last {
@@ -210,7 +210,7 @@ func bounds(q *convpb.GetHistory, first, last im.Seq) (from, to im.Seq) {
 	return max(first, im.Seq(q.After)+1), to
 }
 
-// hideEdits takes the text of edits that u may not read from the rows of a page.
+// hideEdits removes the content of edits that u may not read from the rows of a page.
 func hideEdits(rows [][]byte, members *Members, u im.User) error {
 	for i, row := range rows {
 		var m petrelv1.Message
@@ -224,7 +224,7 @@ func hideEdits(rows [][]byte, members *Members, u im.User) error {
 	return nil
 }
 
-// HistoryPage is h as the content of a frame.
+// HistoryPage returns h as the content of a frame.
 func HistoryPage(id im.ConvID, h *convpb.History) (*petrelv1.HistoryPage, error) {
 	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Refs: h.Refs,
 		Notes: h.Notes, NotesMissing: h.NotesMissing,

@@ -8,15 +8,14 @@ import (
 	"github.com/petrel-im/petrel/internal/policy"
 )
 
-// inboxLag is the age of the oldest change of membership that the inboxes lack, as the inbox
-// consumer sets it. While it is above Options.InboxLag, new conversations and changes of membership
-// are refused as overloaded. Otherwise a user could wait for ever for a new conversation in their
-// list.
+// inboxLag knows the age of the oldest change of membership that the inboxes lack. The inbox consumer sets
+// it. While it is above Options.InboxLag, new conversations and changes of membership are refused as
+// overloaded. Otherwise a user could wait for ever for a new conversation in their list.
 type inboxLag struct {
 	now   func() time.Time
 	limit time.Duration
 
-	oldest atomic.Int64 // Unix milliseconds: when the oldest change was made that the inboxes lack; 0: they lack none
+	oldest atomic.Int64 // Unix milliseconds: the time of the oldest change that the inboxes lack; 0: they lack none
 }
 
 // lag returns the age of the oldest change that the inboxes lack.
@@ -28,8 +27,8 @@ func (l *inboxLag) lag() time.Duration {
 	return max(0, l.now().Sub(time.UnixMilli(oldest)))
 }
 
-// check refuses a change of membership while the lag is too high. Codes: overloaded,
-// unsettled.
+// check refuses a change of membership in a conversation with the policy p while the lag is too high. Codes:
+// overloaded, unsettled.
 func (l *inboxLag) check(p *policy.Policy) error {
 	if p.List || l.lag() <= l.limit {
 		return nil

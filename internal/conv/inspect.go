@@ -56,11 +56,12 @@ func (ow *Owner) Describe(ctx context.Context, by Query, q *convpb.Describe) (*c
 	return d, err
 }
 
-// MaxTraced is the most members of one answer.
+// MaxTraced is the most members of one answer of Trace.
 const MaxTraced = 200
 
-// Trace returns the place of an entry and the cursors of members, for the operator. An entry
-// without a dedupe key that is older than the searched rows is not found. Codes: no_conversation.
+// Trace finds an entry by its seq, or by its user and client message id, for the operator. It returns the
+// entry without its body, and the cursors of members. An id without a dedupe key is searched in the newest
+// q.Scan rows only. Codes: no_conversation.
 func (ow *Owner) Trace(ctx context.Context, by Query, q *convpb.Trace) (*convpb.Traced, error) {
 	c, at, in, end, err := ow.reader.open(ctx, by.Conv)
 	if err != nil {
@@ -86,7 +87,7 @@ func (ow *Owner) Trace(ctx context.Context, by Query, q *convpb.Trace) (*convpb.
 	return t, ow.places(ctx, by.Conv, in, at.head, seq, q, t)
 }
 
-// findSent returns the seq of a user's send with a client message id; 0: it is not found.
+// findSent returns the seq of the send of a user with a client message id; 0: it is not found.
 func (ow *Owner) findSent(ctx context.Context, key im.Key, first, head im.Seq, q *convpb.Trace) (im.Seq, error) {
 	filed, err := ow.reader.store.Dedupe(ctx, key, ow.committer.hash.id(im.User(q.User), q.ClientMsgId))
 	if err != nil {
@@ -124,7 +125,7 @@ func (ow *Owner) findSent(ctx context.Context, key im.Key, first, head im.Seq, q
 	return found, errors.Join(err, bad)
 }
 
-// places adds the cursors of members.
+// places adds the cursors of members to t: at most q.Limit, after q.After, or only that of q.Only.
 func (ow *Owner) places(ctx context.Context, key im.Key, in *info, head, seq im.Seq, q *convpb.Trace,
 	t *convpb.Traced) error {
 	limit := int(q.Limit)

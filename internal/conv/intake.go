@@ -52,10 +52,10 @@ func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 	return true
 }
 
-// Waiting is how many sends have no answer yet.
+// Waiting returns how many sends have no answer yet.
 func (in *intake) Waiting() int { return in.queues.Waiting() }
 
-// enqueueLocked reports false when a bound is reached.
+// enqueueLocked queues s, or has its sender examined first. It reports false when a bound is reached.
 func (in *intake) enqueueLocked(s *Send) bool {
 	c := in.mem.convs[s.Conv]
 	s.bytes = s.Size()
@@ -70,14 +70,15 @@ func (in *intake) enqueueLocked(s *Send) bool {
 	return in.queues.enqueueLocked(c, s)
 }
 
-// Signal takes a signal for a conversation of this feed, gives it the head as it is now,
-// and has it delivered. It never waits. A signal of a user who may not signal is dropped
-// without an answer. It returns false when the feed is given away or lost.
+// Signal takes a signal for a conversation of this feed, gives it the published head, and queues it for
+// delivery. It never waits: if the conversation is being loaded, the signal is kept until then. A signal of a
+// user who may not signal is dropped without an answer. Signal returns false when the feed is given away or
+// lost.
 //
-// The head is taken here, on the goroutine that has read the signal from its connection or from its
-// node: later sends of the same session come here later, so they get seqs above this head. If the
-// head were taken at the delivery, a client could not tell a typing signal for a message that it
-// has already. Spec: P-13.1, P-13.3.
+// The head is taken on the goroutine that has read the signal from its connection or from its node, or by the
+// loader before it lets the queued sends go. So later sends of the same session get seqs above this head. If
+// the head were taken at the delivery, a client could not recognize a typing signal that is older than a
+// message which it already has. Spec: P-13.1, P-13.3.
 func (in *intake) Signal(s *Signal) bool {
 	in.mem.mu.Lock()
 	defer in.mem.mu.Unlock()
@@ -86,10 +87,11 @@ func (in *intake) Signal(s *Signal) bool {
 	}
 	c := in.fetch.getLocked(s.Key)
 	switch {
-	case c == nil: // no room
+	case c == nil: // memory has no room
 		in.node.signals.dropped.Add(1)
 	case c.state == loading:
-		// It waits for the load, and goes on before the first send that waits too.
+		// The signal waits for the load; signaller.loadedLocked queues it before a waiting send can get a
+		// seq.
 		i := slices.IndexFunc(c.signals, func(x *Signal) bool { return x.matter() == s.matter() })
 		switch {
 		case i >= 0:

@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// fetcher finds the conversations of one feed in memory, and has loaders read the others, and
-// extend tails that are too short.
+// fetcher finds the conversations of one feed in memory. It has loaders read the others, and extend tails
+// that are too short.
 type fetcher struct {
 	mem       *memory
 	memories  *memories
@@ -69,7 +69,7 @@ func (fe *fetcher) acquire(ctx context.Context, key im.Key) (*conv, error) {
 	return c, nil
 }
 
-// release ends what acquire has begun.
+// release ends the use of c that acquire has begun.
 func (fe *fetcher) release(c *conv) {
 	fe.mem.mu.Lock()
 	defer fe.mem.mu.Unlock()
@@ -81,8 +81,8 @@ func (fe *fetcher) release(c *conv) {
 	}
 }
 
-// load reads a conversation's state. A conversation with an append under way never leaves memory,
-// so all that it reads is durable.
+// load reads a conversation's state, unless all who wait for it are outsiders. All that it reads is durable,
+// because a conversation with an append under way never leaves memory.
 func (fe *fetcher) load(c *conv) {
 	wanted, err := fe.outsiders.wanted(c)
 	if !wanted {
@@ -179,7 +179,7 @@ func readMembers(ctx context.Context, st store.Store, key im.Key) (*Members, err
 	return m, nil
 }
 
-// readPoint reads the newest row of a conversation.
+// readPoint returns the point of a conversation, from its newest row.
 func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 	row, err := st.LastRow(ctx, key)
 	if err != nil || row == nil {
@@ -196,9 +196,9 @@ func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 	return point{row.Seq, m.Counted, head.Pos, hiddenOf(&head)}, nil
 }
 
-// scan extends the tail of c down to after, on a loader, while the queue of c waits. It reads only
-// durable rows: rows from before c was loaded, and rows older than the newest minTail. Only one
-// batch is not durable yet, with at most maxRows rows of a conversation.
+// scan extends the tail of c down to after, on a loader, while the queue of c waits. It reads only durable
+// rows: rows from before c was loaded, and rows older than the newest minTail. Only one batch may not be
+// durable yet, and it has at most maxRows rows of a conversation.
 func (fe *fetcher) scan(c *conv, after im.Seq) {
 	t := &c.log.tail
 	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))
@@ -222,8 +222,8 @@ func (fe *fetcher) scan(c *conv, after im.Seq) {
 	fe.loaded(c, err)
 }
 
-// readThreads reads the sizes of threads, on a loader, while the queue of c waits. No commit under
-// way adds to them: the committer knows the threads of those.
+// readThreads reads the sizes of threads, on a loader, while the queue of c waits. No commit under way adds
+// messages to them: the committer knows the threads to which it adds.
 func (fe *fetcher) readThreads(c *conv, roots []im.Seq) {
 	read := threads{}
 	var failure error
@@ -245,8 +245,9 @@ func (fe *fetcher) readThreads(c *conv, roots []im.Seq) {
 	fe.loaded(c, failure)
 }
 
-// letGo ends the committer's hold on the conversations of a batch. The sends in scans and later go
-// back to their queues; a loader reads for scans first.
+// letGo ends the committer's hold on the conversations of a batch. The sends in scans and later go back to
+// their queues, and for scans a loader reads. Conversations with queued sends go to the end of the ring;
+// those of scans do so when the loader has read.
 func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 	now := fe.mem.now().Unix()
 	fe.mem.mu.Lock()
@@ -276,8 +277,8 @@ func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 	}
 }
 
-// sweep evicts conversations: those of this feed that were not used for a while, and then, while
-// all feeds take too much memory, others.
+// sweep evicts the conversations of this feed that were not used for a while. Then, while the conversations
+// of all feeds take too much memory, it evicts others.
 func (fe *fetcher) sweep() {
 	fe.mem.evictIdle()
 	fe.memories.makeRoom()

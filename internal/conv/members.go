@@ -45,7 +45,7 @@ func (m *Members) find(u im.User) (int, bool) {
 	return slices.BinarySearchFunc(m.all, u, func(x member, u im.User) int { return cmp.Compare(x.user, u) })
 }
 
-// Role is u's role; 0: not a member.
+// Role returns u's role; 0: u is not a member.
 func (m *Members) Role(u im.User) petrelv1.Role {
 	if i, ok := m.find(u); ok {
 		return m.all[i].role
@@ -53,7 +53,7 @@ func (m *Members) Role(u im.User) petrelv1.Role {
 	return 0
 }
 
-// standing returns u's role, and whether u is or was a member. Nobody else may learn that the
+// standing returns u's role, and whether u is or was a member. Other users must not learn that the
 // conversation exists.
 func (m *Members) standing(u im.User) (role petrelv1.Role, known bool) {
 	i, known := m.find(u)
@@ -63,7 +63,7 @@ func (m *Members) standing(u im.User) (role petrelv1.Role, known bool) {
 	return m.all[i].role, true
 }
 
-// atLeast tells whether a member has a role or a higher one.
+// atLeast tells whether u has this role or a higher one.
 func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
 	return m.Role(u) >= role
 }
@@ -73,8 +73,8 @@ func (m *Members) memberReads(u im.User, q im.Seq) bool {
 	return m.Role(u) != 0 && len(m.readable(u, q, q)) > 0
 }
 
-// reach is the first and last seq that u, who is or was a member, may read, given the
-// head. Spec: P-8.3.
+// reach returns the first and the last seq that u, who is or was a member, may read. There may be gaps
+// between them. Spec: P-8.3.
 func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq) {
 	i, known := m.find(u)
 	im.Assert(known && len(m.all[i].stays) > 0, "reach of %s, who never was a member", u)
@@ -90,7 +90,7 @@ func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq) {
 // when from > to. In the record of a member the last stay is still open: to is 0.
 type stay struct{ from, to im.Seq }
 
-// staysOf are the stays of u, the oldest first; none: u never was a member.
+// staysOf returns the stays of u, the oldest first; none: u never was a member.
 func (m *Members) staysOf(u im.User) []stay {
 	if i, ok := m.find(u); ok {
 		return m.all[i].stays
@@ -106,7 +106,7 @@ func (m *Members) leftAt(u im.User) (q im.Seq, left bool) {
 	return q, q != 0
 }
 
-// readable are the parts of from..to that u may read, oldest first. Spec: P-8.3.
+// readable returns the parts of from..to that u may read, oldest first. Spec: P-8.3.
 func (m *Members) readable(u im.User, from, to im.Seq) []stay {
 	i, ok := m.find(u)
 	if !ok {
@@ -144,14 +144,13 @@ func (m *Members) seeEdit(u im.User, stored []byte) ([]byte, error) {
 	return wire.AppendMessage(nil, bareEdit(&e)), nil
 }
 
-// bareEdit removes the content of an edit. Its seq and its target stay.
+// bareEdit removes the content of e, an edit, but not its seq and its target. It returns e.
 func bareEdit(e *petrelv1.Message) *petrelv1.Message {
 	e.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: e.GetEdit().GetTarget()}}
 	return e
 }
 
-// readersOf divides the members into those who may read the entry q and the others, whose
-// stays all began later.
+// readersOf divides the members into those who may read the entry q, and the others.
 func (m *Members) readersOf(q im.Seq) (readers, others []im.User) {
 	if q >= m.newest {
 		return m.current, nil
@@ -174,9 +173,9 @@ func (m *Members) hasBeenAway(u im.User) bool {
 	return len(stays) > 1 || len(stays) == 1 && stays[0].to != 0
 }
 
-// hideEdit takes the body and the rel from an entry if it was edited outside of the stays of u. u
-// may not read the new ones, and the former ones are not stored any more. It reports whether it
-// changed msg. Spec: P-8.3.
+// hideEdit removes the type, body and rel of an entry that was edited outside of the stays of u. u may not
+// read the new ones, and the former ones are not stored any more. Only its place in a thread stays. It
+// reports whether it changed msg. Spec: P-8.3.
 func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	q := im.Seq(msg.EditedBy)
 	// an edit that another one has replaced has no body
@@ -187,9 +186,9 @@ func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	return true
 }
 
-// apply makes the members as the entry q with a change leaves them. done is the part of the change
-// that takes effect, without the added users who are members already, for instance. It is empty if
-// nothing takes effect. Codes: invalid.
+// apply returns the members after the entry q, which makes the change ch. done is the part of ch that takes
+// effect: it leaves out, for instance, added users who are members already. It is empty if nothing takes
+// effect. Codes: invalid.
 func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *petrelv1.MemberChange, err error) {
 	n, done = &Members{all: slices.Clone(m.all)}, &petrelv1.MemberChange{}
 	if ch.Dissolved {
@@ -302,7 +301,7 @@ func (m *Members) owners() []im.User {
 	return all
 }
 
-// end ends a stay with the entry q; false: x is no member.
+// end ends the open stay of x with the entry q; false: x is not a member.
 func (x *member) end(q im.Seq) bool {
 	if x.role == 0 {
 		return false
@@ -314,7 +313,7 @@ func (x *member) end(q im.Seq) bool {
 	return true
 }
 
-// changed lists the users whose records a change of m writes; done is from apply.
+// changed lists the users whose records a change of m writes; done is what apply has returned.
 func (m *Members) changed(done *petrelv1.MemberChange) []im.User {
 	if done.GetDissolved() {
 		return m.current
@@ -334,7 +333,7 @@ func (m *Members) changed(done *petrelv1.MemberChange) []im.User {
 	return slices.Compact(users)
 }
 
-// list makes current from all, and counts the bytes.
+// list makes current and newest from all, and counts the bytes.
 func (m *Members) list() {
 	m.current, m.newest, m.bytes = make([]im.User, 0, len(m.all)), 0, 0
 	for _, x := range m.all {
@@ -346,9 +345,9 @@ func (m *Members) list() {
 	}
 }
 
-// page returns at most limit members after a user, with the former members between them: it begins
-// and ends with a member. before is the member or former member before the first one; "" if there
-// is none. more tells whether further members follow.
+// page returns the members after a user, with the former members between them: at most limit of both. It
+// begins and ends with a member. before is the member or former member before the first one; "" if there is
+// none. more tells whether further members follow.
 func (m *Members) page(after im.User, limit int) (before im.User, page []member, more bool) {
 	i, found := m.find(after)
 	if found {
@@ -386,8 +385,7 @@ func (m *Members) record(u im.User, q im.Seq, pos im.Pos) *storepb.Member {
 	return r
 }
 
-// readableUpTo is the last seq that u may read among those up to q, 0 without
-// one.
+// readableUpTo returns the last seq that u may read among those up to q; 0: there is none.
 func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
 	i, ok := m.find(u)
 	if !ok {

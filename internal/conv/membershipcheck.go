@@ -7,9 +7,9 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// examiner asks the store whether a sender who is not known as a member of a conversation
-// is an outsider. It does so before the conversation is looked for in memory, so a send to one
-// that does not exist takes the same work as one to a conversation that is in memory.
+// examiner asks the store whether a sender who is not known as a member of a conversation is an outsider. It
+// does so whether or not the conversation is in memory, so a send of an outsider takes the same work if the
+// conversation does not exist.
 type examiner struct {
 	outsiders *outsiders
 	fetch     *fetcher
@@ -17,9 +17,9 @@ type examiner struct {
 	node      *node
 }
 
-// mustExamineLocked tells whether s waits for a membership check: its sender is not known as a
-// member, or has earlier sends in the check, which s must not pass (they name the conversation, and
-// s its other user). c is the conversation in memory; nil: it is not there.
+// mustExamineLocked tells whether s must wait for a membership check: its sender is not known as a member, or
+// has earlier sends in the check. s must not overtake these (they name the conversation by its id, and s by
+// its other user). c is the conversation in memory; nil: it is not there.
 func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
 	if len(ex.queues.underExamination) > 0 {
 		if x := ex.queues.underExamination[s.Conv]; x != nil && x.has(s.Entry.From) {
@@ -70,9 +70,9 @@ func (ex *examiner) examineLocked(s *Send) bool {
 	return true
 }
 
-// examine answers the outsiders among the senders. It queues the sends of the others: their
-// membership may not be published yet, or the conversation has to be loaded, or another node owns
-// the feed by now, which the committer notices.
+// examine refuses the sends of outsiders, and queues those of the other senders. Their membership may not be
+// published yet, or the conversation has to be loaded, or another node owns the feed by now, which the
+// committer notices.
 func (ex *examiner) examine(key im.Key, x *examination) {
 	mem, qs := ex.queues.mem, ex.queues
 	for {
@@ -114,8 +114,8 @@ func (ex *examiner) examine(key im.Key, x *examination) {
 	}
 }
 
-// queueLocked puts sends into the queue of their conversation; false: there is no room for
-// the conversation in memory. member: the sender is one.
+// queueLocked puts sends into the queue of their conversation; false: memory has no room for the
+// conversation. member: the store has said that the sender is or was a member.
 func (ex *examiner) queueLocked(key im.Key, sends []*Send, member bool) bool {
 	c := ex.fetch.getLocked(key)
 	if c == nil {

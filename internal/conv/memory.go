@@ -20,10 +20,10 @@ import (
 // it for about a millisecond.
 const sweepSize = 10_000
 
-// roomLooks is how many conversations of one feed are looked at to make room for one.
+// roomLooks is the most conversations of a feed at which one call of evictUnused looks.
 const roomLooks = 1000
 
-// roomFeeds is about how many feeds are looked through for that.
+// roomFeeds is about how many feeds one call of makeRoom goes through.
 const roomFeeds = 16
 
 // memory holds the conversations of one feed that are in memory, and forgets those that
@@ -76,14 +76,14 @@ func (m *memory) find(key im.Key) *conv {
 	return nil
 }
 
-// Loaded is how many conversations are in memory.
+// Loaded returns how many conversations are in memory.
 func (m *memory) Loaded() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.convs)
 }
 
-// growLocked counts bytes more for a conversation.
+// growLocked adds bytes to the size of a conversation, and to the sum of the node.
 func (m *memory) growLocked(c *conv, bytes int) {
 	c.bytes += bytes
 	if !m.gone {
@@ -91,7 +91,7 @@ func (m *memory) growLocked(c *conv, bytes int) {
 	}
 }
 
-// leave ends the count of all conversations: their owner is out of service.
+// leave takes all conversations out of the sum of the node: their Owner is out of service.
 func (m *memory) leave() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,14 +101,14 @@ func (m *memory) leave() {
 	}
 }
 
-// resizeLocked counts a conversation anew. Only who may touch its log calls it.
+// resizeLocked measures the size of c anew. The caller may touch the log of c (type state).
 func (m *memory) resizeLocked(c *conv) {
 	if n := c.size(); n != c.bytes {
 		m.growLocked(c, n-c.bytes)
 	}
 }
 
-// nextLocked moves the hand to the next conversation. There is one.
+// nextLocked moves the hand to the next conversation and returns it. memory must not be empty.
 func (m *memory) nextLocked() *conv {
 	if m.hand++; m.hand >= len(m.clock) {
 		m.hand = 0
@@ -116,8 +116,8 @@ func (m *memory) nextLocked() *conv {
 	return m.clock[m.hand]
 }
 
-// evictIdle forgets conversations that nobody used for a while. It looks at a sixteenth
-// of them, or at 10,000 if those are more.
+// evictIdle forgets conversations that nobody has used for a while. A call looks at a sixteenth of them, or
+// at 10,000 if that is more.
 func (m *memory) evictIdle() {
 	limit := m.now().Add(-m.idleAfter).Unix()
 	m.mu.Lock()
@@ -128,13 +128,13 @@ func (m *memory) evictIdle() {
 				m.removeLocked(c)
 			}
 		}
-		m.mu.Unlock() // others wait
+		m.mu.Unlock() // let others have it
 		m.mu.Lock()
 	}
 }
 
-// evictUnused forgets conversations until all take no more than the budget of the node,
-// and looks at no more than roomLooks of this feed.
+// evictUnused forgets conversations until those of all feeds fit into the budget of the node. It looks at no
+// more than roomLooks of this feed.
 func (m *memory) evictUnused() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,15 +148,15 @@ func (m *memory) evictUnused() {
 	}
 }
 
-// memories are those of all feeds that this node owns.
+// memories has the memory of each feed that this node owns.
 type memories struct {
 	node *node
 	of   []atomic.Pointer[memory] // by feed; nil: not here
 	at   atomic.Uint64            // where makeRoom goes on
 }
 
-// makeRoom forgets conversations, of all feeds in turn, until the others fit into the
-// budget. It gives up after roomFeeds of them: the next call goes on there.
+// makeRoom forgets conversations, one feed after the other, until the rest fits into the budget. It stops
+// after at most roomFeeds feeds, and the next call goes on with the next feed.
 func (ms *memories) makeRoom() {
 	for range ms.of {
 		if ms.node.convBytes.Load() <= ms.node.convBudget {

@@ -30,8 +30,8 @@ import (
 // many entries that mention everybody a conversation remembers.
 const maxMentions = 50
 
-// mentionLooks is how many marks of one user are looked at for that. Those of recalled
-// messages are among them.
+// mentionLooks is the most marks at which a search for unread mentions looks. Marks of recalled messages
+// count.
 const mentionLooks = 1000
 
 // mentioning has the writes of a commit for an entry that mentions users, or recalls one that did.
@@ -41,8 +41,8 @@ type mentioning struct {
 	names *fanout.Names // users who get the entry whole, in or out of focus
 }
 
-// mention returns the mentions of the entry q of from; nil: it mentions nobody. in is the
-// conversation after the entry, rel is that of the entry, and pos the position of its commit. Only
+// mention returns the writes for the mentions of the entry q, which from has sent; nil: it mentions nobody.
+// in is the conversation after the entry, rel is that of the entry, and pos the position of its commit. Only
 // members other than the sender are mentioned.
 func mention(c *conv, in *info, from im.User, rel *petrelv1.Relations, q im.Seq, pos im.Pos) *mentioning {
 	if len(rel.GetMentions()) == 0 && !rel.GetMentionAll() {
@@ -72,8 +72,8 @@ func mention(c *conv, in *info, from im.User, rel *petrelv1.Relations, q im.Seq,
 	return m
 }
 
-// unmention returns the changes of the mentions of the entry t by its recall, the entry by; nil:
-// none.
+// unmention returns the writes for a recall of the entry t, which end its mentions; nil: t mentions nobody.
+// by is the seq of the recall.
 func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *mentioning {
 	rel := t.Rel
 	if len(rel.GetMentions()) == 0 && !rel.GetMentionAll() {
@@ -97,13 +97,13 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 	return m
 }
 
-// mentions returns the entries above read, and of the newest stay of u, that mention u, up to a
-// point of the conversation. A former member does not learn how many entries came later (P-8.3). It
-// reads nothing if nobody was mentioned since.
+// mentions returns the entries that mention u: those above read, in the newest stay of u, and up to the head
+// of at. A former member does not learn how many entries came later (P-8.3). It does not read the store if
+// nobody was mentioned above read.
 func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im.User, read im.Seq) (Mentions, error) {
 	found := Mentions{Head: in.members.readableUpTo(u, at.head)}
 	if stays := in.members.staysOf(u); len(stays) > 0 {
-		if first := stays[len(stays)-1].from; first > read+1 { // as for unread. Spec: P-8.7
+		if first := stays[len(stays)-1].from; first > read+1 { // as in the count of unread messages. Spec: P-8.7
 			read = first - 1
 		}
 	}
@@ -141,8 +141,8 @@ func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im
 	return found, nil
 }
 
-// mentionsOf are the unread mentions of u, who is or was a member and has read up to read.
-// Codes: no_conversation.
+// mentionsOf returns the unread mentions of u, who is or was a member and has read up to read. Codes:
+// no_conversation.
 func (r *reader) mentionsOf(ctx context.Context, key im.Key, u im.User, read im.Seq) (Mentions, error) {
 	c, at, in, end, err := r.enterKnown(ctx, key, u)
 	if err != nil {

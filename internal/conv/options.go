@@ -14,35 +14,32 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time // wall clock of message times
 
-	// LookUp finds the users of by's tenant whom by writes to, or adds to a group, for the first
-	// time. by without a user is the operator. Codes: no_user; forbidden, with adding, for users
-	// who do not let others add them; and those that keep users from trying names. nil: every user
-	// exists.
+	// LookUp checks users before an account (by) writes to them for the first time, or with adding, before it
+	// adds them to a group. The users are of its tenant. An account without a user is the operator. Codes:
+	// no_user; forbidden, with adding, for users who do not let others add them; and those that keep users
+	// from trying names. nil: every user exists.
 	LookUp func(ctx context.Context, by im.Account, users []im.User, adding bool) error
 
-	// How long after its time a message may be edited and recalled by its
-	// sender. 24 hours; below 0: for ever.
+	// How long after the time of a message its sender may edit and recall it. 0: 24 hours; below 0: for ever.
 	EditWindow, RecallWindow time.Duration
 
 	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
 	InFlightBytes int           // of unanswered sends, on the whole node; 64 MiB
 	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
-	InboxLag      time.Duration // no conversation begins while the inboxes lag by more; 30 seconds
+	InboxLag      time.Duration // above it, changes of membership are refused; 30 seconds
 	MemoryBytes   int           // of conversations in memory, on the whole node; 128 MiB
 	Loaders       int           // goroutines that read conversations from the store; 4
 	WaitingMoves  int           // of cursors, not durable yet, on the whole node; 262,144
 
-	// Holder is the number of this process, in whose name it takes feeds over
-	// when it is told to (Open). 0: no other process shares the store, and New
-	// takes all feeds at once.
+	// Holder is the number of this process. In its name the process takes feeds over when Open is called. 0:
+	// no other process shares the store, and New takes all feeds over at once.
 	Holder uint64
 
 	// Refused is called with each send that is refused here; nil: nothing is called. It must not
 	// block, nor keep anything of the send.
 	Refused func(*Send, *im.Error)
 
-	// Nodes bring new entries to users on other nodes. nil: there are no other
-	// nodes.
+	// Nodes brings new entries to users on other nodes. nil: there are no other nodes.
 	Nodes *fanout.Nodes
 }
 

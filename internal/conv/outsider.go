@@ -8,19 +8,19 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// An outsider is a user who never was a member of a conversation. Questions and sends of an
-// outsider get the answer of a conversation that does not exist, after the same work: one look into
-// the store for the outsider's record, whether the conversation is in memory, is not, or does not
-// exist. Without the look, the time of the answer would betray the conversation: the load of a
-// large group takes longer than to find none. Spec: P-8.9.
+// An outsider is a user who never was a member of a conversation. Questions and sends of an outsider get the
+// same answer as for a conversation that does not exist, after the same work: one look into the store for the
+// outsider's record, whether the conversation is in memory, is not, or does not exist. Without the look, the
+// time of the answer would betray the conversation: a large group takes longer to load than one that does not
+// exist. Spec: P-8.9.
 
-// outsiders tells outsiders from the users who may know of the conversations of one feed.
+// outsiders finds out which users are outsiders, and which may know of the conversations of one feed.
 type outsiders struct {
 	mem    *memory
 	queues *queues
 	store  store.Store
 
-	// confirm asks whether this node still owns the feed, as in committer.
+	// confirm asks the store whether this node still owns the feed, as in committer.
 	confirm func() error
 }
 
@@ -37,8 +37,8 @@ func (outs *outsiders) knows(key im.Key, u im.User) bool {
 	return c != nil && c.known(u)
 }
 
-// wanted reports whether to load c: at least one waiting user is no outsider. If there is none, c
-// has left memory, and the waiting senders have their answers.
+// wanted tells whether to load c: somebody who waits for it is no outsider. If there is nobody, it removes c
+// from memory and refuses the queued sends.
 func (outs *outsiders) wanted(c *conv) (bool, error) {
 	for {
 		outs.mem.mu.Lock()
@@ -74,8 +74,8 @@ func (outs *outsiders) wanted(c *conv) (bool, error) {
 	}
 }
 
-// part takes the sends of u out of a queue, but not those that require no membership: these may
-// have come during the look whether u is an outsider.
+// part takes those sends of u out of a queue that require membership. Others may have come while the store
+// was asked about u.
 func part(queue []*Send, u im.User) (theirs, rest []*Send) {
 	for _, s := range queue {
 		if im.User(s.Entry.From) == u && s.needsStanding() {

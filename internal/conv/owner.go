@@ -12,15 +12,15 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Owner is this node's hold on one feed: the conversations of the feed that are in memory, and the
-// committer, which alone gives out their seqs. When the feed is lost, the Owner ends with all of
-// its memory, and its unanswered sends go to the next one.
+// Owner is the service of one feed by this node: the conversations of the feed that are in memory, and the
+// committer, which alone gives out their seqs. When the feed is lost, the Owner ends with all of its memory,
+// and its unanswered sends go to the next Owner.
 //
-// Five of its parts answer callers directly: intake takes sends and signals (intake.go); reader
-// answers questions about entries and members (history.go, quotes.go, convqueries.go); cursors and
-// reactions take and list the moves of cursors, and reactions and pins (cursor.go, cursorreads.go,
-// reactions.go); tenure says whether the feed is still owned (tenure.go). The other parts serve
-// these. Syncs and operators ask the Owner itself (sync.go, inspect.go).
+// The Owner embeds the five parts whose methods its callers use. intake takes sends and signals (intake.go).
+// reader answers questions about entries and members (history.go, quotes.go, convqueries.go). cursors and reactions
+// take and list moves of cursors, reactions and pins (cursor.go, cursorreads.go, reactions.go). tenure tells
+// whether the Owner still serves the feed (tenure.go). The other parts serve these. The methods for syncs and
+// operators are in sync.go and inspect.go.
 type Owner struct {
 	*intake
 	*reader
@@ -33,8 +33,7 @@ type Owner struct {
 	committer *committer
 }
 
-// newOwner takes a feed over; from here on no other Owner of it writes. confirm is that of
-// Elsewhere.
+// newOwner takes a feed over; from here on no other Owner of it writes. confirm is Convs.confirm.
 func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.Store, ids *im.IDs, fan *fanout.Fan,
 	f store.Feed, confirm func(*Owner) error) (*Owner, error) {
 	holder := max(o.Holder, 1)
@@ -82,17 +81,17 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	return ow, nil
 }
 
-// Changes is the index of the conversations of the feed that changed last.
+// Changes returns the index of the conversations of the feed that changed last.
 func (ow *Owner) Changes() *ChangeIndex { return ow.publisher.changes }
 
-// Loaded is how many conversations are in memory.
+// Loaded returns how many conversations are in memory.
 func (ow *Owner) Loaded() int { return ow.memory.Loaded() }
 
-// Published is the position up to which commits are durable and readable.
+// Published returns the position up to which commits are durable and readable.
 func (ow *Owner) Published() im.Pos { return ow.publisher.Published() }
 
-// CarriedSince tells whether a commit with after < Pos <= upTo may be one for the inbox consumer: a
-// change of members, a block, a part of a snapshot. upTo is a published position.
+// CarriedSince tells whether one of the commits with after < Pos <= upTo may concern the inbox consumer
+// (FeedCarried). upTo is a published position.
 func (ow *Owner) CarriedSince(after, upTo im.Pos) bool {
 	return after < upTo && uint64(after) < ow.publisher.lastCarried.Load()
 }
@@ -108,9 +107,8 @@ func (ow *Owner) InboxesLack(timeMs uint64) { ow.inboxLag.oldest.Store(int64(tim
 // InboxLag returns the age of the oldest change of membership that the inboxes lack.
 func (ow *Owner) InboxLag() time.Duration { return ow.inboxLag.lag() }
 
-// leave ends the Owner when its committer has ended with err. If the tenure has ended, it calls
-// left with no commit under way. It returns the failure of the store, after which the process must
-// exit.
+// leave ends the Owner when its committer has ended with err. If the tenure has ended, it calls left while no
+// commit is under way. It returns an error if the store has failed: the process must exit then.
 func (ow *Owner) leave(err error, left func(*Owner)) error {
 	defer close(ow.ended)
 	if err != nil && !errors.Is(err, errLost) {
@@ -125,7 +123,7 @@ func (ow *Owner) leave(err error, left func(*Owner)) error {
 // errLate is the reason for the loss of a feed that could not be given away in time.
 var errLate = errors.New("its commits have taken too long for the time in which it is given away")
 
-// giveAway ends the tenure, and waits until the Owner is out of service; false: ctx ended first.
+// giveAway seals the feed, and waits until the Owner is out of service; false: ctx ended first.
 func (ow *Owner) giveAway(ctx context.Context) bool {
 	ow.seal()
 	select {
@@ -135,6 +133,6 @@ func (ow *Owner) giveAway(ctx context.Context) bool {
 	return isClosed(ow.ended)
 }
 
-// Lose ends the Owner at once, because the caller knows that the store has another Owner of the
-// feed. err is the reason.
+// Lose ends the Owner at once: the store has another owner of the feed, or the feed could not be given away
+// in time. err is the reason.
 func (ow *Owner) Lose(err error) { ow.publisher.lose(nil, err) }

@@ -37,7 +37,7 @@ func (r *reader) notesOf(ctx context.Context, c *conv, in *info, u im.User, last
 	return r.notesFor(ctx, c, u, seqs, found)
 }
 
-// notesFor is notes as u sees them.
+// notesFor returns the notes found of the entries seqs, as u sees them.
 func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq,
 	found map[im.Seq]*storepb.Note) ([]*petrelv1.Note, error) {
 	list := make([]*petrelv1.Note, len(seqs))
@@ -61,9 +61,9 @@ func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq
 	return list, nil
 }
 
-// noteTarget decides whether u may change the note of the entry q: it must be a message that u may
-// read. From a recalled message reactions and pins can only be removed. Codes: no_target. Spec:
-// P-5.11.
+// noteTarget decides whether u may change or list the note of the entry q: it must be a message that u may
+// read. The note of a recalled message can only lose reactions and pins (removed). Codes: no_target, frozen.
+// Spec: P-5.11.
 func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u im.User, q im.Seq, removed bool) error {
 	if !in.mayRead(u, q, at.head) {
 		return noTarget(q)
@@ -85,7 +85,7 @@ func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u 
 	return noTarget(q)
 }
 
-// withheldFrom returns the user of a direct conversation who does not see the entry q of u; "":
+// withheldFrom returns the user of a direct conversation who does not see the entry q, while u sees it; "":
 // both see it.
 func (r *reader) withheldFrom(ctx context.Context, c *conv, in *info, q im.Seq, u im.User) (im.User, error) {
 	side := sideOf(in.record, u)

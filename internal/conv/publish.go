@@ -30,8 +30,8 @@ type publisher struct {
 	changes *ChangeIndex
 	fan     *fanout.Fan
 
-	// commitLock holds a token while no commit is under way. The committer takes it for a batch,
-	// and the end of the batch puts it back.
+	// commitLock holds a token while no commit is under way. The committer takes the token for a batch, and
+	// finish or lose puts it back.
 	commitLock chan struct{} // capacity 1
 
 	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
@@ -46,7 +46,8 @@ type publisher struct {
 	refusals fanout.WakeUps
 }
 
-// finish ends a commit: by the store's err it is published, refused, or lost.
+// finish ends a commit: by the error of the store, the batch is published, refused, or lost. The store calls
+// it; for a batch without an append, the committer does.
 func (p *publisher) finish(b *batch, err error) {
 	switch {
 	case err == nil:
@@ -63,8 +64,8 @@ func (p *publisher) finish(b *batch, err error) {
 		p.lose(b, err)
 		return
 	case errors.Is(err, store.ErrFailed) && p.shared:
-		// The feed takes nothing more until it is taken over. The batch that broke
-		// it is not tried again here: its senders may.
+		// The feed takes nothing more until it is taken over. This Owner does not try the batch that broke it
+		// again, but the senders may.
 		p.refuse(b, err)
 		p.lose(nil, err)
 	default:
@@ -79,12 +80,12 @@ func (p *publisher) finish(b *batch, err error) {
 		}
 	}
 	p.queues.release(b.work, b.answered, b.bytes)
-	clear(b.work) // or the sends would live until the next one
+	clear(b.work) // or the sends would live until the next batch
 	clear(b.items)
 	p.commitLock <- struct{}{}
 }
 
-// publishHeads moves what readers see.
+// publishHeads moves the readers' side of the conversations, cursors and notes that a batch changes.
 func (p *publisher) publishHeads(b *batch) {
 	if b.writes() {
 		p.noteChanges(b) // first: a reader of a position must find all changes up to it
@@ -154,8 +155,8 @@ func (p *publisher) deliver(b *batch) {
 	}
 }
 
-// refuse answers a batch that was not committed with an error that settles nothing. Before the
-// committer builds again, it rolls back to the published state.
+// refuse answers all sends of a batch that was not committed. Its error settles nothing. The committer rolls
+// back to the published state before it builds the next batch.
 func (p *publisher) refuse(b *batch, err error) {
 	p.node.refused.Add(1)
 	if hidden, ok := p.node.warnings.due(p.now()); ok {
@@ -188,9 +189,9 @@ func (p *publisher) refuse(b *batch, err error) {
 	}
 }
 
-// lose ends the tenure of the feed. The sends of b, which may be nil, were not answered, so they go
-// back to the heads of their queues: their outcome is unknown, or the store wrote nothing of them
-// (ErrStale). When no commit is under way, the committer leaves with all sends that are queued.
+// lose ends the tenure of the feed. The sends of b get no answer and go back to the front of their queues:
+// their outcome is unknown, or the store wrote nothing of them (ErrStale). b may be nil. When no commit is
+// under way, the committer leaves with all queued sends (Owner.leave).
 func (p *publisher) lose(b *batch, err error) {
 	var writes []cursorWrite
 	var notes []note.Write
@@ -212,8 +213,8 @@ func (p *publisher) lose(b *batch, err error) {
 	}
 }
 
-// rollBack makes the log's side of conversations forget the batch that the store refused;
-// false: it refused none since the last rollBack. No commit is under way.
+// rollBack makes the log's side of conversations forget the batch that the store has refused; false: it has
+// refused none since the last rollBack. No commit is under way.
 func (p *publisher) rollBack() bool {
 	for _, c := range p.refused {
 		c.rollBack()
@@ -223,5 +224,5 @@ func (p *publisher) rollBack() bool {
 	return refused
 }
 
-// Published is the position up to which commits are durable and readable.
+// Published returns the position up to which commits are durable and readable.
 func (p *publisher) Published() im.Pos { return im.Pos(p.published.Load()) }

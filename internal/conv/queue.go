@@ -42,8 +42,8 @@ func (qs *queues) enqueueLocked(c *conv, s *Send) bool {
 	return true
 }
 
-// reserve takes bytes from the budget of sends; false: they would exceed it. Callers at the same
-// time may exceed it by the bytes of one of them.
+// reserve takes bytes from the budget of sends; false: they would exceed it. Concurrent callers may exceed it
+// by what they take.
 func (n *node) reserve(bytes int) bool {
 	if n.inFlight.Load()+int64(bytes) > n.sendBudget {
 		return false
@@ -52,7 +52,7 @@ func (n *node) reserve(bytes int) bool {
 	return true
 }
 
-// wakeCommitter has the committer come.
+// wakeCommitter wakes the committer.
 func (qs *queues) wakeCommitter() {
 	wake.Set(qs.wake)
 }
@@ -72,12 +72,12 @@ type work struct {
 	rest  []*Send // that stay in the queue
 }
 
-// maxRows is how many sends of one conversation a batch takes.
+// maxRows is the most sends of one conversation in a batch.
 const maxRows = 256
 
-// take moves the next sends of up to maxRows or 64 KiB for each conversation,
-// 1 MiB in all, round-robin, so that a hot conversation cannot hold up the
-// others. It returns one piece of work for each conversation.
+// take moves queued sends into a batch: of each conversation at most maxRows sends or 64 KiB, and about 1 MiB
+// in all. It goes round the ring, so that a hot conversation cannot hold up the others. It appends one work
+// for each conversation to into.
 func (qs *queues) take(into []work) []work {
 	const maxConvBytes, maxBytes = 64 << 10, 1 << 20
 	qs.mem.mu.Lock()
@@ -105,13 +105,13 @@ func (qs *queues) take(into []work) []work {
 		c.uses++ // until published
 		total += bytes
 	}
-	// The taken conversations stay ready, so that the committer alone holds them; letGo puts those
-	// with more sends at the end of the ring.
+	// The taken conversations stay in the state ready, so only the committer touches their logs.
+	// fetcher.letGo puts those with more sends at the end of the ring.
 	qs.ring = qs.ring[:copy(qs.ring, qs.ring[taken:])]
 	return into
 }
 
-// scan is work for a loader: the sends wait until the tail of c reaches after, or until the threads
+// scan is work for a loader: the sends wait until the tail of c reaches down to after, or until the threads
 // of roots are read.
 type scan struct {
 	c     *conv
@@ -120,8 +120,8 @@ type scan struct {
 	roots []im.Seq // if any, their threads are read, and not the tail
 }
 
-// unknownRoots returns the existing roots of the threads of sends that the committer does not know,
-// at most as many as stay in memory.
+// unknownRoots returns the roots of those threads of the sends that the committer does not know, at most
+// maxThreads. It leaves out roots that do not exist.
 func (c *conv) unknownRoots(sends []*Send) []im.Seq {
 	at, in := c.published()
 	var roots []im.Seq
@@ -143,8 +143,8 @@ func giveBackLocked(c *conv, sends []*Send) {
 	c.queue = append(slices.Clone(sends), c.queue...)
 }
 
-// restoreLocked puts the sends of a batch of unknown outcome back into their queues, in their
-// original form.
+// restoreLocked puts the sends of a batch that was not answered back into their queues, in their original
+// form.
 func (qs *queues) restoreLocked(lost []work) {
 	for _, w := range lost {
 		for _, s := range w.sends {
@@ -154,7 +154,7 @@ func (qs *queues) restoreLocked(lost []work) {
 	}
 }
 
-// refuse answers sends that are in no queue any more.
+// refuse answers sends that were taken out of their queue, all of them with the error e.
 func (qs *queues) refuse(sends []*Send, e *im.Error) {
 	bytes := 0
 	for _, s := range sends {
@@ -166,7 +166,8 @@ func (qs *queues) refuse(sends []*Send, e *im.Error) {
 	k.Flush()
 }
 
-// release gives back the bytes of answered sends and of the published batch.
+// release ends the use of the conversations in done by a batch, counts so many sends as answered, and gives
+// back their bytes.
 func (qs *queues) release(done []work, sends, bytes int) {
 	qs.mem.mu.Lock()
 	defer qs.mem.mu.Unlock()
@@ -177,8 +178,7 @@ func (qs *queues) release(done []work, sends, bytes int) {
 	qs.waiting -= sends
 }
 
-// orphans takes the sends out of all queues, those of a conversation in their
-// order.
+// orphans takes all sends out of the queues. The sends of one conversation keep their order.
 func (qs *queues) orphans() []*Send {
 	qs.mem.mu.Lock()
 	defer qs.mem.mu.Unlock()
@@ -201,7 +201,7 @@ func (qs *queues) orphans() []*Send {
 	return all
 }
 
-// Waiting is how many sends have no answer yet.
+// Waiting returns how many sends have no answer yet.
 func (qs *queues) Waiting() int {
 	qs.mem.mu.Lock()
 	defer qs.mem.mu.Unlock()

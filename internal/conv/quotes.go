@@ -21,9 +21,9 @@ const (
 	MaxQuoteBytes = 256
 )
 
-// quotes reads the entries that the rows of a page answer, if u may read them now and they are not
-// in the page. Beyond MaxQuotes it leaves out those of the oldest answers. It leaves out damaged
-// ones, too. Spec: P-5.9.
+// quotes reads the entries that the rows of a page answer, if u may read them now and they are not in the
+// page. Of more than MaxQuotes it leaves out those that the oldest rows answer. Damaged ones are left out
+// too. Spec: P-5.9.
 func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last im.Seq,
 	p *page) ([]*petrelv1.Quote, error) {
 	asked, err := p.answered(in.members, u)
@@ -49,8 +49,8 @@ func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last 
 	return quotes, nil
 }
 
-// answered returns the seqs outside of the page that its rows answer, ascending, without those that
-// come from an edit outside of the stays of u.
+// answered returns the seqs outside of the page that its rows answer, ascending, at most MaxQuotes. It leaves
+// out those that an edit outside of the stays of u has set.
 func (p *page) answered(members *Members, u im.User) ([]im.Seq, error) {
 	if len(p.related) == 0 {
 		return nil, nil
@@ -103,7 +103,7 @@ func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	return q
 }
 
-// cutText is the beginning of a text, at most so many bytes, with whole characters.
+// cutText returns the beginning of a text: at most so many bytes, and no part of a character.
 func cutText(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -14,8 +14,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// MaxReactionPage is the most users of one page of reactions. lookedAt is how many users are read
-// for a page, also those with another emoji, who are left out.
+// MaxReactionPage is the most users of one page of reactions. lookedAt is how many users are read for a page;
+// those without the wanted emoji are left out.
 const (
 	MaxReactionPage = 200
 	lookedAt        = 1000
@@ -28,9 +28,9 @@ type reactions struct {
 	now    func() time.Time // wall clock
 }
 
-// React adds a reaction of a user to a message, or removes it, and returns when the change is
-// durable. Codes: no_conversation, not_member, no_target, forbidden; unsettled: overloaded,
-// disk_full, store_stalled. Spec: P-5.11.
+// React adds a reaction of a user to a message, or removes it, and returns when the change is durable. Codes:
+// no_conversation, not_member, no_target, forbidden, frozen, invalid; unsettled: overloaded, disk_full,
+// store_stalled. Spec: P-5.11.
 func (re *reactions) React(ctx context.Context, by Query, q *convpb.React) (*petrelv1.NoteResponse, error) {
 	if n := len(q.Emoji); n == 0 || n > note.MaxEmoji {
 		return nil, im.Errorf(im.CodeInvalid, "an emoji has 1 to %d bytes", note.MaxEmoji)
@@ -45,7 +45,7 @@ func (re *reactions) PinEntry(ctx context.Context, by Query, q *convpb.PinEntry)
 		TimeMs: uint64(re.now().UnixMilli())})
 }
 
-// change does x, if its user may, and returns when that is durable.
+// change makes the change x, if its user may, and returns when it is durable.
 func (re *reactions) change(ctx context.Context, by Query, x *note.Change) (*petrelv1.NoteResponse, error) {
 	if err := Refusal(re.reader.store.Writable()); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (re *reactions) change(ctx context.Context, by Query, x *note.Change) (*pet
 	return res, err
 }
 
-// NotesWaiting is how many changes of notes have no answer yet.
+// NotesWaiting returns how many changes of notes have no answer yet.
 func (re *reactions) NotesWaiting() int { return re.notes.Unanswered() }
 
 // mayPin decides whether a user may pin or unpin a message. Codes: forbidden. Spec: P-5.11.
@@ -92,9 +92,9 @@ func (re *reactions) mayPin(ctx context.Context, c *conv, at point, in *info, x 
 	return err
 }
 
-// Reactions lists the users after q.After who reacted to an entry, ascending by user, with
-// q.Emoji only those with this one. Codes: no_conversation, not_member (was one), no_target.
-// Spec: P-5.11.
+// Reactions lists the users who reacted to an entry, ascending by user, from the first one after q.After on;
+// with q.Emoji only those who reacted with it. Codes: no_conversation, not_member (of a former member),
+// no_target, frozen. Spec: P-5.11.
 func (re *reactions) Reactions(ctx context.Context, by Query,
 	q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
 	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
@@ -152,7 +152,7 @@ func (re *reactions) dropWithheld(ctx context.Context, c *conv, in *info, u im.U
 
 // Pins lists the pinned messages below q.Before that the user may read, descending by seq: at
 // least one, and further ones as long as they fit into MaxPageBytes. Next is the last one of
-// the page if there are others. Codes: no_conversation, not_member (was one). Spec: P-5.11.
+// the page if there are others. Codes: no_conversation, not_member (of a former member). Spec: P-5.11.
 func (re *reactions) Pins(ctx context.Context, by Query, q *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
 	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
 	if err != nil {

@@ -50,7 +50,7 @@ func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *i
 	return c, at, in, func() { r.fetch.release(c) }, nil
 }
 
-// enter is open for the user who asks. A user who never was a member gets the answer of a
+// enter is open for the user who asks. A user who never was a member gets the same answer as for a
 // conversation that does not exist, after the same work: one look for the user's record. Codes:
 // no_conversation. Spec: P-8.9.
 func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
@@ -80,8 +80,8 @@ func (r *reader) enterKnown(ctx context.Context, key im.Key,
 	return c, at, in, end, nil
 }
 
-// enterAsMember is enter for a member, and for the operator. Codes: no_conversation,
-// not_member (was one).
+// enterAsMember is enter for a member or the operator. Codes: no_conversation, not_member (of a former
+// member).
 func (r *reader) enterAsMember(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
 	if c, at, in, end, err = r.enter(ctx, by); err != nil {
 		return nil, point{}, nil, nil, err
@@ -121,8 +121,8 @@ func (p *page) take(stored []byte, flags byte) {
 	}
 }
 
-// readRows passes copies of the wire parts of s, as v may see them, with the flags of the
-// rows, ascending, until fn returns false.
+// readRows calls fn with the rows of s, ascending, until fn returns false. fn gets a copy of the wire part,
+// as v may see it, and the flags of the row.
 func (r *reader) readRows(ctx context.Context, c *conv, v viewer, s stay,
 	fn func(stored []byte, flags byte) bool) error {
 	return r.readRowsBy(ctx, r.store.Rows, c, v, s, fn)
@@ -176,9 +176,8 @@ func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (
 	return head, stored
 }
 
-// readFor reads the entry q, below the published head, as u may read it now: without the text of an
-// edit outside of their stays. All that a user is shown of a single entry comes from here. Spec:
-// P-8.3.
+// readFor reads the entry q, which is below the published head, as u may read it now: without the content of
+// an edit outside of their stays. Every single entry that is shown to a user comes from here. Spec: P-8.3.
 func (r *reader) readFor(ctx context.Context, c *conv, in *info, u im.User, q im.Seq) (*petrelv1.Message, error) {
 	m, err := r.readMessage(ctx, c, in.viewer(u), q)
 	if err == nil {
@@ -187,7 +186,7 @@ func (r *reader) readFor(ctx context.Context, c *conv, in *info, u im.User, q im
 	return m, err
 }
 
-// readMessage is readFor for decisions of the server: it returns the text of every edit.
+// readMessage is readFor without hideEdit, for decisions of the server.
 func (r *reader) readMessage(ctx context.Context, c *conv, v viewer, q im.Seq) (m *petrelv1.Message, err error) {
 	var parse error
 	err = r.readRows(ctx, c, v, stay{q, q}, func(stored []byte, _ byte) bool {
@@ -201,7 +200,7 @@ func (r *reader) readMessage(ctx context.Context, c *conv, v viewer, q im.Seq) (
 	return m, err
 }
 
-// counted is the number of entries up to and including q that count as unread for v.
+// counted returns the number of entries up to and including q that count as unread for v.
 func (r *reader) counted(ctx context.Context, c *conv, at point, in *info, v viewer, q im.Seq) (uint64, error) {
 	first := in.firstSeq()
 	switch {

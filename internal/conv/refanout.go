@@ -19,14 +19,13 @@ import (
 // them, for the successor of an Owner that died.
 const RefanCommits = 256
 
-// refanMs is the age, before the newest commit of the feed, up to which commits are fanned out
-// again, in milliseconds. An owner fans out within that time.
+// refanMs is by how many milliseconds a commit may be older than the newest one of the feed to be fanned out
+// again. An owner fans out within that time.
 const refanMs = 5000
 
-// refanout fans the newest commits of a feed out once more. The Owner before may
-// have died between commit and fan-out, and nobody would notice that the last
-// message of a quiet conversation was never pushed. Clients that have an entry
-// drop it by its seq.
+// refanout fans the newest commits of a feed out once more. The former owner may have died between commit and
+// fan-out. Then nobody would notice that the last message of a quiet conversation was never pushed. Clients
+// recognize an entry that they have by its seq, and drop it.
 type refanout struct {
 	log   *slog.Logger
 	store store.Store
@@ -35,7 +34,7 @@ type refanout struct {
 	pos   im.Pos // of the newest commit
 }
 
-// run is called before the committer runs.
+// run delivers the entries of the newest commits. It is called before the committer runs.
 func (r *refanout) run(ctx context.Context) error {
 	type span struct{ from, to im.Seq }
 	spans, order := map[im.Key]span{}, []im.Key{}
@@ -74,8 +73,7 @@ func (r *refanout) run(ctx context.Context) error {
 	return nil
 }
 
-// newestCommits are the entries of the feed that are fanned out again, oldest
-// first.
+// newestCommits returns the entries of the feed that are fanned out again, oldest first.
 func (r *refanout) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error) {
 	for n := im.Pos(min(uint64(r.pos), RefanCommits)); n > 0; n /= 4 {
 		var entries []*storepb.FeedEntry
@@ -191,7 +189,7 @@ func divideEdit(getters []member, stored []byte) (readers []member, others []im.
 func namesIn(stored []byte) *fanout.Names {
 	var m petrelv1.Message
 	if wire.ParseMessage(stored, &m) != nil {
-		return nil // whoever reads it gets the error
+		return nil // readers get the error
 	}
 	n := &fanout.Names{Seq: m.Seq, Users: m.Rel.GetMentions(), All: m.Rel.GetMentionAll() || m.GetRecall() != nil,
 		But: im.User(m.From)}
@@ -233,8 +231,9 @@ func usersOf(list []member) []im.User {
 	return users
 }
 
-// mayGet tells whether a user gets the stored row of the entry q. A row that was edited after the
-// stay of the user shows a text that the user may not read: the user reads the history instead.
+// mayGet tells whether a user gets the stored row of the entry q. A former member does not get a row that was
+// edited after the end of their stay: it has a text that they may not read. They can read the history
+// instead.
 func (u *member) mayGet(q im.Seq, stored []byte) bool {
 	for _, s := range u.stays {
 		switch {

@@ -34,7 +34,8 @@ func mayShow(err error) bool {
 	return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)
 }
 
-// Shown is err for a caller outside the package: failures of the store have a code.
+// Shown returns err for a caller outside the package. A failure of the store becomes an error with a code, if
+// such a caller may see it (mayShow).
 func Shown(err error) error {
 	if _, ok := errors.AsType[*im.Error](err); !ok && mayShow(err) {
 		return Refusal(err)
@@ -42,7 +43,7 @@ func Shown(err error) error {
 	return err
 }
 
-// unread is the error for senders when the store could not be read.
+// unread returns the error for senders after the read of the store has failed with err.
 func unread(err error) *im.Error {
 	if mayShow(err) {
 		return Refusal(err)
@@ -50,23 +51,23 @@ func unread(err error) *im.Error {
 	return &im.Error{Code: im.CodeInternal}
 }
 
-// noConversation is the answer about a conversation that does not exist, or that the caller may not
-// know of.
+// noConversation returns the answer about a conversation that does not exist, or that the caller may not know
+// of.
 func noConversation() *im.Error { return &im.Error{Code: im.CodeNoConversation} }
 
-// noTarget is the answer to an edit, recall, reaction or pin of an entry that the sender cannot
-// see, or that is no message.
+// noTarget refuses a message, edit, recall, reaction or pin that refers to the entry q. The user may not read
+// q, or q is no message for it.
 func noTarget(q im.Seq) error {
 	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
 }
 
-// NoSource is the one answer to a forward of a message that does not exist or that its sender
-// may not copy.
+// NoSource returns the one answer to a forward of a message that does not exist, or that its sender may not
+// copy.
 func NoSource() *im.Error {
 	return im.Errorf(im.CodeNoTarget, "there is no message to forward that you may read")
 }
 
-// errBusy refuses a send that exceeds a bound.
+// errBusy returns the refusal for a bound that is reached.
 func errBusy() *im.Error {
 	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 }

@@ -63,7 +63,7 @@ func known(rel *petrelv1.Relations) *petrelv1.Relations {
 	return n
 }
 
-// checkRelations checks a rel without the conversation. Mentions must be sorted, so that the
+// checkRelations checks a rel as far as that needs no conversation. Mentions must be sorted, so that the
 // sender's own copy equals everybody's. Codes: invalid.
 func checkRelations(rel *petrelv1.Relations) *im.Error {
 	switch {
@@ -110,6 +110,6 @@ func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 	return &petrelv1.Relations{Thread: rel.Thread, AlsoMain: rel.AlsoMain}
 }
 
-// besideMain tells whether a message with this rel is in its thread only. It is not
-// counted as unread. Spec: P-5.12, P-8.7.
+// besideMain tells whether a message with this rel is in its thread only. Such a message is not counted as
+// unread. Spec: P-5.12, P-8.7.
 func besideMain(rel *petrelv1.Relations) bool { return rel.GetThread() != 0 && !rel.AlsoMain }

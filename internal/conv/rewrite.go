@@ -13,17 +13,17 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// rewriter admits and makes the edits and recalls of a batch. They rewrite rows
-// that exist, in the commit that brings their own entry. One is the target. If that
-// was edited before, the entry of the previous edit is emptied too, because its body is
-// outdated. A row keeps its hash of dedupe; its pos says which commit wrote it last.
+// rewriter admits and makes the edits and recalls of a batch. They rewrite existing rows in the commit of
+// their own entry. One is the target. If the target was edited before, the other one is the entry of the
+// previous edit: its body is outdated, and is removed. A rewritten row keeps its hash for dedupe; its pos is
+// that of the commit that wrote it last.
 type rewriter struct {
 	editWindow, recallWindow time.Duration // see Options
 
 	store   store.Store
 	formers *formers
 	batch   *batch     // the one being built
-	span    int        // the item of the batch from which on all go to those who are members now
+	span    int        // the first item of the batch since the members have changed
 	now     uint64     // Unix milliseconds
 	targets [2]*target // rows that the send at hand rewrites; nil: none
 }
@@ -32,7 +32,7 @@ type rewriter struct {
 type target struct {
 	seq   im.Seq
 	head  store.RowHead
-	flags byte // of head, as the row is
+	flags byte // of head, before the rewrite
 	m     petrelv1.Message
 	wire  []byte // the row's present wire part
 }
@@ -138,13 +138,13 @@ func (w *rewriter) read(c *conv, q im.Seq) (*target, error) {
 	return t, nil
 }
 
-// withholds tells whether s edits or recalls a message that is withheld: then s is too.
+// withholds tells whether s edits or recalls a message that is withheld. Then s is withheld too.
 func (w *rewriter) withholds(s *Send) bool {
 	return (s.Entry.GetEdit() != nil || s.Entry.GetRecall() != nil) && w.targets[0].head.Flags&store.RowWithheld != 0
 }
 
-// rewrite replaces the rows that s rewrites; s has its seq. withheld: only the sender may read the
-// new target.
+// rewrite replaces the rows that s rewrites; s has its seq. withheld: only the sender may read the target as
+// it is after s.
 func (w *rewriter) rewrite(c *conv, s *Send, withheld bool) {
 	t, edit := w.targets[0], w.targets[1]
 	if t.head.Flags &^= store.RowEditWithheld; withheld {
@@ -164,14 +164,14 @@ func (w *rewriter) rewrite(c *conv, s *Send, withheld bool) {
 		t.relate(body.Edit.Rel)
 	}
 	w.replace(c, t)
-	if edit != nil && edit.m.GetEdit() != nil { // not if it was lost; the edit before keeps its place and its target
+	if edit != nil && edit.m.GetEdit() != nil { // not if damage took it. It keeps its seq and its target
 		edit.m.EditedBy = s.Entry.Seq
 		edit.m.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: edit.m.GetEdit().GetTarget()}}
 		w.replace(c, edit)
 	}
 }
 
-// relate sets the entry that the message answers, as the edit says; nil: it stays.
+// relate sets the entry that the message answers, as the rel of an edit says; nil: it stays.
 func (t *target) relate(by *petrelv1.Relations) {
 	if by == nil {
 		return
@@ -189,7 +189,7 @@ func (t *target) relate(by *petrelv1.Relations) {
 	}
 }
 
-// replace puts a row in the place of the one that is there.
+// replace writes the new row of t. It keeps the former row for readers, unless that is of the same batch.
 func (w *rewriter) replace(c *conv, t *target) {
 	t.head.Flags |= store.RowRewritten
 	t.head.Pos = w.batch.pos()

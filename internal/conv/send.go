@@ -19,7 +19,8 @@ const maxType = 64
 // Send asks for one entry. It belongs to Convs from Submit until its answer.
 type Send struct {
 	Conv im.Key
-	// of a direct conversation the other user, of an inbox its user; the first entry creates the conversation
+	// the other user of a direct conversation, or the user of an inbox; then the first entry creates the
+	// conversation
 	Peer  im.User
 	After im.Seq
 	Keyed bool // sent without after: looked up by a dedupe key
@@ -34,12 +35,12 @@ type Send struct {
 	Source  *convpb.Source
 	Refusal *im.Error
 
-	// Create makes the group that Entry, its first one, belongs to. If the group
-	// exists already, the answer is its first entry.
+	// Create makes a group, of which Entry is the first entry. If the group exists already, deduper.created
+	// answers s.
 	Create *storepb.Conversation
 
-	// Block makes s a change of a block instead of an entry: a user of the direct conversation with
-	// Peer blocks the other one, or ends the block. It is not pushed. Spec: P-5.4.
+	// With a Block, s makes no entry, but changes a block: a user of the direct conversation with Peer blocks
+	// the other one, or ends the block. It is not pushed. Spec: P-5.4.
 	Block *storepb.Block
 
 	// Asked says that an owner on another node got s before, and may still store it: a refusal here
@@ -56,7 +57,7 @@ type Send struct {
 	// the requested change of members, once Entry has only the part that takes effect; else nil
 	asked    *petrelv1.MemberChange
 	forward  *petrelv1.Relations // the requested rel, once Entry is the copy; else nil
-	bytes    int                 // of the queue's bound
+	bytes    int                 // that s counts against the bounds of queues
 	ofMember bool                // the store has said that its sender is or was a member
 }
 
@@ -82,10 +83,9 @@ func (r Result) Ack(conv string) (*petrelv1.Ack, error) {
 	return a, wire.ParseMessage(r.Message, a.Message)
 }
 
-// Prepare turns a client's send frame into a Send, whose texts share the
-// frame's memory. ids are those of the store; maxBody is in bytes. The caller sets who waits for the answer.
-// Codes, all of them about the frame alone: invalid, too_large,
-// no_conversation, unsupported. Spec: P-4.1, P-4.2.
+// Prepare turns a client's send frame into a Send, whose texts share the frame's memory. ids are those of the
+// store; maxBody is in bytes. The caller sets Origin or Done. Codes, all of them about the frame alone:
+// invalid, too_large, no_conversation, unsupported. Spec: P-4.1, P-4.2.
 func Prepare(ids *im.IDs, from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) {
 	s := &Send{Conv: im.Key{Tenant: from.Tenant}, Keyed: f.After == nil}
 	if f.After != nil {
@@ -144,7 +144,7 @@ func Prepare(ids *im.IDs, from im.Account, f *petrelv1.Send, maxBody int) (*Send
 	return s, nil
 }
 
-// prepareTargeted takes the bodies of edits and recalls. Spec: P-5.3.
+// prepareTargeted takes the body of an edit or a recall. Spec: P-5.3.
 func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 	switch body := f.Body.(type) {
 	case *petrelv1.Send_Edit:
@@ -196,9 +196,9 @@ func (s *Send) cut(done *petrelv1.MemberChange) {
 // can take s.
 func (s *Send) Forwards() bool { return s.Entry.Rel.GetForwardOf() != nil }
 
-// stored returns the answer to s, which is stored as the entry m in this row. Without rel, counted
-// and threadN are left out: the client computes counted from the entry before. So they do not
-// lengthen an ordinary ack. Spec: P-4.3.
+// stored returns the answer to s, which is stored as the entry m in this row. Without a rel it leaves counted
+// and threadN out, which would lengthen ordinary acks: the client computes counted from the entry before.
+// Spec: P-4.3.
 func (s *Send) stored(m *petrelv1.Message, row []byte) Result {
 	r := Result{Seq: im.Seq(m.Seq), TimeMs: m.TimeMs}
 	if s.Entry.Rel == nil {
@@ -228,8 +228,8 @@ func (s *Send) copySource() {
 	}
 }
 
-// restore puts back the requested change of members, or the forward. The next committer sets all
-// else again. For it, s was tried before.
+// restore puts back the requested change of members, or the forward, and sets Tried. The next committer sets
+// all other fields again.
 func (s *Send) restore() {
 	s.Tried = true
 	if s.asked != nil {
@@ -240,12 +240,12 @@ func (s *Send) restore() {
 	}
 }
 
-// needsStanding tells whether the sender of s must be or have been a member to learn anything of
-// the conversation. A send to a user, and one that makes a group, need no such check: the
-// conversation follows from facts that the sender knows.
+// needsStanding tells whether the sender of s must be or have been a member, so that the answer does not tell
+// outsiders of the conversation. A send to a user, and one that makes a group, need no such check: the id of
+// the conversation follows from facts that the sender knows.
 func (s *Send) needsStanding() bool { return s.Entry.From != "" && s.Peer == "" && s.Create == nil }
 
-// Size is how many bytes s counts against the bounds of queues.
+// Size returns how many bytes s counts against the bounds of queues.
 func (s *Send) Size() int {
 	const overhead = 256 // memory of a send beside its body
 	n := overhead + bodySize(&s.Entry)
@@ -269,8 +269,8 @@ func bodySize(m *petrelv1.Message) int {
 	return len(m.GetEdit().GetText()) + len(m.GetEdit().GetData())
 }
 
-// Answer answers a send that gets into no batch. It is called once. Fan-out answers those in a
-// batch, with the entry.
+// Answer answers a send that gets into no batch. It is called once. Sends in a batch get their answers by
+// fan-out, together with the entries.
 func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	r = s.outcome(r)
 	switch {
@@ -281,7 +281,7 @@ func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	}
 }
 
-// outcome returns r, made unsettled if s may still be stored elsewhere.
+// outcome returns r. If s may still be stored elsewhere (Asked), a settled refusal becomes store_stalled.
 func (s *Send) outcome(r Result) Result {
 	if s.Asked && r.Err != nil && r.Err.Code.Info().Settled {
 		r.Err = Refusal(store.ErrStalled)
@@ -289,7 +289,7 @@ func (s *Send) outcome(r Result) Result {
 	return r
 }
 
-// ack names the conversation to a sender who named a user.
+// ack returns r as an ack. It names the conversation to a sender who named a user.
 func (s *Send) ack(r Result) wire.Ack {
 	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs,
 		Counted: r.Counted, ThreadN: r.ThreadN, Message: r.Message}

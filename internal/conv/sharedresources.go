@@ -28,7 +28,7 @@ type node struct {
 	notes       note.Node
 	accepted    atomic.Uint64     // entries made durable
 	repeats     atomic.Uint64     // sends answered from dedupe
-	stale       atomic.Uint64     // commits that the store refused: another node has the feed
+	stale       atomic.Uint64     // batches that ended because another node has the feed
 	taken       atomic.Uint64     // commits that are durable
 	refused     atomic.Uint64     // commits that the store did not take, or whose outcome is unknown
 	commits     measure.Histogram // from an append to its end
@@ -56,14 +56,14 @@ func (n *node) refuseAll(sends []*Send, e *im.Error, k *fanout.WakeUps) {
 // crowded tells whether no other conversation may be loaded.
 func (n *node) crowded() bool { return n.convBytes.Load() > 2*n.convBudget }
 
-// warnings keeps a fault of every commit from filling the log: a full database made 1,387 lines in
-// 12 seconds.
+// warnings limits the log lines about refused commits. Without it, a full database made 1,387 lines in 12
+// seconds.
 type warnings struct {
 	last   atomic.Int64 // Unix nanoseconds; of the last line
 	hidden atomic.Uint64
 }
 
-// warnEvery is from one line about refused commits to the next.
+// warnEvery is the shortest time between two lines about refused commits.
 const warnEvery = 10 * time.Second
 
 // due reports whether to write a line now, and how many were left out since the last one.
@@ -77,8 +77,8 @@ func (w *warnings) due(now time.Time) (hidden uint64, ok bool) {
 	return w.hidden.Swap(0), true
 }
 
-// damageAgain is how long a damaged conversation stays out of the log: each of its
-// readers meets the damage.
+// damageAgain is the shortest time between two lines about a damaged conversation: each of its readers meets
+// the damage.
 const damageAgain = 10 * time.Minute
 
 // maxDamaged bounds the conversations that damageLog remembers. More of them are
@@ -91,7 +91,7 @@ type damageLog struct {
 	logged map[string]time.Time
 }
 
-// log logs a failed operation, what, of a conversation.
+// log writes a line to l: the operation that what names has failed for a conversation.
 func (d *damageLog) log(l *slog.Logger, what, conv string, err error) {
 	if errors.Is(err, store.ErrCorrupt) && !d.first(conv) {
 		return

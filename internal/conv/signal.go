@@ -30,7 +30,7 @@ const (
 // waits for an answer.
 type Signal struct {
 	Key im.Key
-	// its head is set by the Owner; its id and its time by the node that the sender is connected to
+	// the Owner sets its head; the node that the sender is connected to sets its id and time
 	Signal *petrelv1.Signal
 	Sender fanout.Asker
 }
@@ -44,7 +44,7 @@ type matter struct {
 
 func (s *Signal) matter() matter { return matter{s.Key, s.Signal.From, s.Signal.Kind} }
 
-// signalRates are how many signals a conversation takes.
+// signalRates limits the rate of the signals of a conversation.
 type signalRates struct{ typing, others rate.Bucket }
 
 // outgoing is a signal that waits for delivery. Its recipients are chosen at the delivery.
@@ -96,11 +96,11 @@ func (g *signals) take() []outgoing {
 	return list
 }
 
-// run delivers until ctx ends. owned is Convs.confirmAll.
+// run delivers the queued signals until ctx ends. owned is Convs.confirmAll.
 //
-// A node that stood still may have lost the feed meanwhile, and the next owner may have removed
-// members. So run asks the store, once for all waiting signals, before it chooses the recipients.
-// While the store does not answer, signals reach nobody. Spec: P-8.3.
+// A node that stood still may have lost a feed meanwhile, and the next owner may have removed members. So run
+// asks the store, once for all waiting signals, before it chooses the recipients. While the store does not
+// answer, signals reach nobody. Spec: P-8.3.
 func (g *signals) run(ctx context.Context, by *fanout.Signals,
 	owned func(map[store.Feed]bool) (map[store.Feed]im.Epoch, error)) {
 	for {

@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Newest says how many of the newest messages of a conversation a sync has, whether with quotes and
-// notes, and whether it has the user's unread mentions.
+// Newest says what a sync has of each conversation: how many of the newest messages, whether their quotes and
+// notes, and whether the user's unread mentions.
 type Newest struct {
 	Messages int
 	Refs     bool
@@ -80,8 +80,8 @@ func (ow *Owner) addMentions(ctx context.Context, key im.Key, u im.User, state *
 	return err
 }
 
-// damagedState is the state of a conversation that cannot be read, so that one damaged conversation
-// does not keep a client from the others. Spec: P-9.5.
+// damagedState returns the state of a conversation whose read has met damage, so that one damaged
+// conversation does not keep a client from the others. If err is no damage, it returns err. Spec: P-9.5.
 func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, error) {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return nil, err
@@ -89,8 +89,8 @@ func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, er
 	return &petrelv1.ConvState{Conv: key.Conv.String(), Kind: q.Kind, Title: q.Title, Peer: q.Peer, Damaged: true}, nil
 }
 
-// changedSince tells whether the conversation, u's own cursor or the cursors of the other user have
-// changed after the position that q names.
+// changedSince tells what has changed after the position that q names: changed, the conversation or u's own
+// cursor; peer, the cursors of the other user.
 func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User,
 	q *convpb.Ask) (changed, peer bool, err error) {
 	if q.Always {
@@ -104,7 +104,7 @@ func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User,
 	return uint64(pos) > q.Since, uint64(theirs) > q.Since, err
 }
 
-// peerOf is the user whose cursors a sync tells beside u's own; empty: nobody's.
+// peerOf returns the user whose cursors are in a sync beside u's own; "": there is none.
 func peerOf(q *convpb.Ask, u im.User) im.User {
 	if !policy.OfRecord(q.Kind).Pair || q.Peer == string(u) {
 		return ""
@@ -112,11 +112,11 @@ func peerOf(q *convpb.Ask, u im.User) im.User {
 	return im.User(q.Peer)
 }
 
-// syncState is the state of a conversation for u. hidden: u must not notice moves of the other
-// user's cursors (info.receipt).
+// syncState returns the state of a conversation for u. hidden: u must not notice moves of the other user's
+// cursors (info.receipt).
 func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User,
 	q *convpb.Ask) (state *petrelv1.ConvState, hidden bool, err error) {
-	// The cursors before the head: so none of them is above the head.
+	// It reads the cursors before the head, so that none of them is above the head.
 	own, err := ow.CursorOf(ctx, key, u)
 	if err != nil {
 		return nil, false, err

@@ -28,14 +28,14 @@ func newTenure(m *memory, notes *note.Notes, f store.Feed, epoch im.Epoch) *tenu
 		ended: make(chan struct{})}
 }
 
-// Feed is the feed that this Owner holds.
+// Feed returns the feed that this Owner serves.
 func (t *tenure) Feed() store.Feed { return t.feed }
 
-// Epoch is the number of this Owner's takeover.
+// Epoch returns the number of this Owner's takeover.
 func (t *tenure) Epoch() im.Epoch { return t.epoch }
 
-// seal ends the intake of sends and cursors. The committer ends when those that were taken are
-// answered.
+// seal ends the intake of sends, signals, and changes of cursors and notes. The committer ends when all that
+// was taken before is answered.
 func (t *tenure) seal() {
 	t.mem.mu.Lock()
 	defer t.mem.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A message of a thread names the first message of the thread, its root, and has a number in the
-// thread. So the owner must know the size of the thread, and that the root may have one. Both are
-// in the store: the root's row, and a mark beside it. The committer does not read. For a message of
-// a thread that it does not know, the conversation's queue waits while a loader reads. From then on
-// the thread stays in memory. Spec: P-5.12.
+// A message of a thread names the first message of the thread, its root, and has a number in the thread. So
+// the committer must know the size of the thread, and that the root may have one. Both are in the store, as
+// the root's row and a mark beside it, but the committer does not read them. If it does not know the thread
+// of a message, the conversation's queue waits while a loader reads. From then on the thread is in memory.
+// Spec: P-5.12.
 
 // maxThreads is how many threads of one conversation stay in memory, about.
 const maxThreads = 256
@@ -23,7 +23,7 @@ const maxThreads = 256
 // threadBytes is about how many bytes one of them takes.
 const threadBytes = 96
 
-// thread is the owner's knowledge of a message that may have a thread.
+// thread has what the committer knows of a thread, also of one without messages yet.
 type thread struct {
 	size    uint64  // messages, durable or not
 	pos     im.Pos  // of the commit that brings the newest of them; 0: the store had all of them when they were read

@@ -16,8 +16,8 @@ type CursorMove struct {
 	User            im.User
 	Delivered, Read im.Seq
 
-	// Origin is the session that asked; its answer replaces its receipt. The zero Asker: none. Done
-	// is called once, when the cursor is durable; it must not block.
+	// Origin is the session that asked; the answer replaces the receipt for it. The zero Asker: there is
+	// none. Done is called once, when the cursor is durable or with an error; it must not block.
 	Origin fanout.Asker
 	Done   func(c Cursor, err *im.Error, k *fanout.WakeUps)
 
@@ -44,7 +44,7 @@ func (m Mentions) seqsAbove(read im.Seq) []uint64 {
 	return all
 }
 
-// Frame is the answer to m, after which the cursor is c.
+// Frame returns the answer to m, after which the cursor is c.
 func (m *CursorMove) Frame(c Cursor) *petrelv1.CursorMoved {
 	return &petrelv1.CursorMoved{
 		Conv: m.Conv.Conv.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read),
@@ -81,9 +81,8 @@ func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Rea
 // userCursors holds the cursors of those users of a conversation who have moved
 // one lately. Guarded by memory.mu.
 //
-// A move is dirty until a commit takes it, at most once in flushEvery for one
-// conversation. The conversation stays in memory meanwhile, and flushEvery
-// longer.
+// A moved cursor is dirty until a commit takes it. Commits take those of a conversation at most once in flushEvery.
+// The conversation stays in memory until then, and flushEvery longer.
 type userCursors struct {
 	of      map[im.User]*userCursor
 	dirty   []*userCursor
@@ -104,12 +103,12 @@ type userCursor struct {
 // cursorBytes is about how many bytes of memory a cursor takes.
 const cursorBytes = 192
 
-// keepCursors is how many cursors of a conversation stay in memory when nobody
-// waits for them; more are read again when their users move on.
+// keepCursors is how many cursors of a conversation may stay in memory when nobody waits for them. Dropped
+// ones are read again when their users move on.
 const keepCursors = 256
 
-// drop forgets the cursors that nobody waits for, all of them, when there are more than
-// keepCursors, and returns how many.
+// drop forgets all cursors that nobody waits for if more than keepCursors are in memory, and returns how many
+// it has dropped.
 func (all *userCursors) drop() int {
 	before := len(all.of)
 	if before <= keepCursors || all.loading > 0 {

@@ -12,13 +12,12 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Messages of a user who is blocked by the other user of a direct conversation are stored as
-// always, but shown to their sender alone. The conversation's record has the blocks, so the
-// committer need not read them. The record follows the blocker's inbox (package inbox). Spec:
-// P-5.4.
+// Messages of a user who is blocked by the other user of a direct conversation are stored as always, but
+// shown to their sender alone. The conversation's record has the blocks, so the committer need not read them.
+// Package inbox carries them there from the blocker's inbox. Spec: P-5.4.
 
-// hidden counts the messages that are withheld from each of the two users of a direct conversation,
-// of those that count as unread. It never changes; nil: none is.
+// hidden counts, for each of the two users of a direct conversation, the messages that are withheld from this
+// user and would count as unread. It never changes; nil: there are none.
 type hidden struct{ from [2]uint64 }
 
 // of returns the number for the user of a side; 0 for side -1.
@@ -39,7 +38,7 @@ func (h *hidden) with(side int) *hidden {
 	return n
 }
 
-// hiddenOf returns the counts up to a row, from its head.
+// hiddenOf returns the counts up to a row, which the head h of the row has.
 func hiddenOf(h *store.RowHead) *hidden {
 	if h.Flags&store.RowHides == 0 {
 		return nil
@@ -63,9 +62,9 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 	return slices.Index(rec.Participants, string(u))
 }
 
-// withBlock returns the record of a direct conversation with b in it; false: it has b already, or a
-// newer one. rec may be nil. newest is the cursor of the blocker; zero: it has not moved lately,
-// and b has it.
+// withBlock returns the record of a direct conversation with b in it; false: it has b already, or a newer
+// one. rec may be nil. newest is the newest cursor of the blocker; zero: it has not moved lately, so b has
+// it.
 func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 	newest Cursor) (*storepb.Conversation, bool) {
 	if rec == nil {
@@ -100,7 +99,7 @@ type viewer struct {
 // special are the flags of rows that some viewers do not see as they are stored.
 const special = store.RowWithheld | store.RowHides | store.RowEditWithheld
 
-// see returns the wire part of a row as v may see it: for nearly all rows stored itself.
+// see returns the wire part of a row as v may see it. For nearly all rows that is stored itself.
 func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
 	switch {
 	case v.user == "" || head.Flags&(special|store.RowEdit) == 0:

@@ -1,11 +1,11 @@
-// Package feed runs the consumers of the feeds. A consumer processes each commit: it keeps lists of
-// users, for example. It has a name and a position of its own in each feed, and stores the position
-// after its results are durable. So it processes each commit at least once. The feed forgets what
-// all consumers have read, and waits for none that has read nothing for MaxBehind.
+// Package feed runs the consumers of the feeds. A consumer processes each commit, to keep the lists of users, for
+// example. It has a name and a position of its own in each feed, and stores the position after its results are
+// durable. So it processes each commit at least once. The feed forgets the commits that all consumers have
+// read. It does not wait for a consumer whose next commit is older than MaxBehind.
 //
 //   - feed.go reads a feed for a consumer
 //   - position.go stores the position, and finds one to go on from when commits are gone
-//   - trim.go lets a feed forget
+//   - trim.go removes commits that no consumer needs
 //   - runner.go runs the consumers of the feeds that this node owns
 package feed
 
@@ -24,7 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// Options of a Consumer. The functions are called by Run, one at a time.
+// Options configure a Consumer. New and Run call the functions, one at a time; Await calls Published, too.
 type Options struct {
 	Name  string // of the consumer: a part of its key in the store
 	Feed  store.Feed
@@ -36,35 +36,35 @@ type Options struct {
 	Moved     <-chan struct{}                 // has a token after Published has moved over a commit for the consumer
 	Concerns  func(after, upTo im.Pos) bool   // whether one of these commits may be for the consumer
 	Takes     func(it *storepb.FeedItem) bool // whether an item is for the consumer
-	Lacks     func(timeMs uint64)             // when the oldest commit was made that is to be read; 0: there is none
+	Lacks     func(timeMs uint64)             // gets the time of the oldest commit to be taken; 0: there is none
 	Begin     func(ctx context.Context)       // is called before the first read
 
-	// Take makes something of items, and returns nil when that is durable. anew: commits were
-	// trimmed before the consumer had read them. To make up for these it takes the whole
-	// conversations, whatever has happened in them.
+	// Take processes items, and returns nil when the results are durable. anew: the consumer has missed
+	// commits, which were trimmed or damaged. To make up for these, Take processes the whole conversations of
+	// the items, whatever has happened in them.
 	Take   func(ctx context.Context, items []*storepb.FeedItem, anew bool) error
 	AtOnce int // about how many items Take gets
 
-	// State is what the consumer stores with its position, in one write: a value, and other
-	// records. StateRead gets the value that is stored: in New, and when another consumer
-	// of this feed and name has stored one since. nil: there is none.
+	// State returns what the consumer stores with its position, in one write: a value, and other records.
+	// StateRead gets the stored value; nil: there is none. It is called in New, and when the record of the
+	// position is read again, because another consumer of this feed and name has stored one.
 	State     func() (value []byte, puts []store.RecordPut)
 	StateRead func(value []byte)
-	Stored    func() // State is stored
+	Stored    func() // is called when the result of State is stored
 }
 
 // Consumer reads one feed.
 //
-// It reads without asking the store whether the feed is still owned by this node. A node that
-// stood still may go on with a feed that another node has by now. What it reads then is old,
-// but not wrong: all of it was published. The next owner's consumer takes the same items, and
-// the position that it has stored stays (Save), so nothing is left out.
+// It does not ask the store whether this node still owns the feed. A node that stood still may go on with a
+// feed that another node owns by now. Then it reads old commits, but no wrong ones: all of them were
+// published. The next owner's consumer takes the same items, and the position that it has stored stays
+// (Save), so nothing is left out.
 type Consumer struct {
 	o Options
 
 	done    im.Pos // everything up to here is taken
 	stored  im.Pos // the position in the store
-	was     []byte // its record, as it was read or written last; nil: there is none
+	was     []byte // the record of the position, as it was read or written last; nil: there is none
 	rebuild im.Pos // up to here all items are taken anew
 
 	resets atomic.Uint64
@@ -83,12 +83,12 @@ type waiter struct {
 }
 
 const (
-	// interval at which the position is stored while it moves; what a crash repeats is bounded by it
+	// the position is stored at this interval while it moves; a crash repeats the commits since then
 	saveEvery = 5 * time.Second
-	tryAgain  = 200 * time.Millisecond // until a consumer takes again what it could not take
+	tryAgain  = 200 * time.Millisecond // from an error to the next try
 )
 
-// New continues where the last consumer of this feed and name stopped.
+// New makes a consumer that continues where the last one of this feed and name stopped.
 func New(ctx context.Context, o Options) (*Consumer, error) {
 	c := &Consumer{o: o, asked: make(chan struct{}, 1)}
 	_, err := c.reread(ctx)
@@ -119,7 +119,7 @@ func (c *Consumer) Await(ctx context.Context) error {
 	}
 }
 
-// wakeWaiters wakes those who wait for a position that is reached.
+// wakeWaiters publishes done as reached, and wakes the callers of Await whose position is reached.
 func (c *Consumer) wakeWaiters() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +143,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
 				return nil // whoever watches the store ends the process
 			}
-			// others pass: consumers of many feeds write into one conversation
+			// unsettled errors pass: consumers of many feeds write into one conversation
 			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled {
 				c.o.Log.Error("consume feed failed", "consumer", c.o.Name, "feed", c.o.Feed, "err", err)
 			}
@@ -161,9 +161,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 }
 
-// CatchUp takes what is published. It stores the position whenever a tick says so: while
-// commits come as quickly as they are taken it does not return, and a server that is killed
-// then would take all of them again.
+// CatchUp takes the published commits. It does not return while commits come as quickly as it takes them, so
+// it stores the position at each tick. Otherwise a server that is killed would take all of them again.
 func (c *Consumer) CatchUp(ctx context.Context, tick <-chan time.Time) error {
 	for {
 		upTo := c.o.Published()
@@ -205,7 +204,8 @@ func (c *Consumer) CatchUp(ctx context.Context, tick <-chan time.Time) error {
 	}
 }
 
-// read reads the next items up to upTo, and returns the position of the last commit that it has read.
+// read reads the next items up to upTo. It returns them, and the position of the last commit that it has
+// read.
 func (c *Consumer) read(ctx context.Context, upTo im.Pos, anew bool) (items []*storepb.FeedItem, at im.Pos, err error) {
 	at = c.done
 	err = c.o.Store.ScanFeed(ctx, c.o.Feed, c.done, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
@@ -221,7 +221,7 @@ func (c *Consumer) read(ctx context.Context, upTo im.Pos, anew bool) (items []*s
 		return len(items) < c.o.AtOnce
 	})
 	if at > c.done && errors.Is(err, store.ErrCorrupt) {
-		err = nil // first what comes before the damage
+		err = nil // the items before the damage are taken first
 	}
 	return items, at, err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// The position of a consumer is a record: 8 bytes, big endian, and behind them the state of
-// the consumer. With the first one the consumer is registered: the feed waits for it.
+// The position of a consumer is a record: 8 bytes, big endian, and after them the state of the consumer. The
+// first write of the record registers the consumer: from then on the feed waits for it.
 
 func prefix(f store.Feed) []byte { return fmt.Appendf(nil, "at/%d/", f) }
 
@@ -23,7 +23,7 @@ func encode(pos im.Pos, state []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(pos)), state...)
 }
 
-// decode is the position in a record, false if it has none.
+// decode returns the position and the state in a record; false: the record has none.
 func decode(record []byte) (pos im.Pos, state []byte, ok bool) {
 	if len(record) < 8 {
 		return 0, nil, false
@@ -31,7 +31,7 @@ func decode(record []byte) (pos im.Pos, state []byte, ok bool) {
 	return im.Pos(binary.BigEndian.Uint64(record)), record[8:], true
 }
 
-// Pos is the position that this consumer has stored or read.
+// Pos returns the position that this consumer has stored or read last.
 func (c *Consumer) Pos() im.Pos { return c.stored }
 
 // reread reads the record of the position again, and goes on from there if another consumer
@@ -56,15 +56,16 @@ func (c *Consumer) Reread(ctx context.Context) error {
 	return err
 }
 
-// trySave stores the position. If that fails, the next time it may not.
+// trySave stores the position. It logs a failure; the next call may succeed.
 func (c *Consumer) trySave(ctx context.Context) {
 	if err := c.Save(ctx); err != nil && ctx.Err() == nil {
 		c.o.Log.Warn("store position of a consumer failed", "consumer", c.o.Name, "feed", c.o.Feed, "err", err)
 	}
 }
 
-// Save stores the position and the state, and lets the feed forget what all its consumers have
-// read. When another consumer has the feed by now, on another node, its position stays.
+// Save stores the position and the state, and has the feed forget what all its consumers have read. If a
+// consumer on another node has stored a position meanwhile, that one stays, and this consumer goes on from it
+// if it is higher.
 func (c *Consumer) Save(ctx context.Context) error {
 	if c.done == c.stored {
 		return nil
@@ -85,12 +86,12 @@ func (c *Consumer) Save(ctx context.Context) error {
 	return Trim(ctx, c.o.Store, c.o.Feed, time.Now(), c.o.Keep)
 }
 
-// reset finds a position to go on from when what comes next was trimmed, or is damaged.
+// reset finds a position to go on from when the next commits were trimmed or are damaged.
 //
-// The consumer that had the feed before may have come further than was known here: its
-// position is read again. If nobody has, the commits are lost for this consumer. It takes all
-// items that are left anew, whatever has happened in their conversations. Of a conversation
-// that no item names it does not learn what it has missed, until something happens there.
+// The former consumer of the feed, on another node, may have come further than was known here, so its
+// position is read again. If it has not, the commits are lost for this consumer. Then it takes all items that
+// are left anew, whatever has happened in their conversations. If no item names a conversation, the consumer
+// does not learn what it has missed there until something happens in it.
 func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
 	if further, err := c.reread(ctx); further || err != nil {
 		return err
@@ -107,7 +108,7 @@ func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
 	return nil
 }
 
-// firstKept is the lowest position from which the feed can be read.
+// firstKept returns the lowest position from which the feed can be read.
 func (c *Consumer) firstKept(ctx context.Context, upTo im.Pos) (im.Pos, error) {
 	trimmed, kept := c.done, upTo
 	for trimmed+1 < kept {

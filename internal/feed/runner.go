@@ -26,12 +26,12 @@ func (r *Runner) Resets() uint64 {
 }
 
 const (
-	startAgain = time.Second           // until a consumer begins that could not read its position
-	askAgain   = 10 * time.Millisecond // until Await looks again whether a consumer has begun
+	startAgain = time.Second           // from a failed start of a consumer to the next try
+	askAgain   = 10 * time.Millisecond // from one look of Await for a consumer to the next
 )
 
-// Follow runs the consumer that start makes until ctx ends. tenure is the time for which this
-// node owns the feed.
+// Follow runs the consumer that start makes, until ctx ends. tenure identifies the time in which this node
+// owns the feed; Await names it.
 func (r *Runner) Follow(ctx context.Context, log *slog.Logger, tenure any,
 	start func(context.Context) (*Consumer, error)) {
 	for ctx.Err() == nil {
@@ -58,7 +58,7 @@ func (r *Runner) Await(ctx context.Context, tenure any) error {
 		if c, ok := r.of.Load(tenure); ok {
 			return c.(*Consumer).Await(ctx)
 		}
-		if pause(ctx, askAgain); ctx.Err() != nil { // it begins
+		if pause(ctx, askAgain); ctx.Err() != nil { // the consumer has not begun yet
 			return ctx.Err()
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// MaxBehind is for how long a feed waits for a consumer that reads nothing. The next read of
-// such a consumer is ErrTrimmed, and it is reset.
+// MaxBehind is how old the next commit of a consumer may be. If it is older, and another consumer of the feed
+// is further, the feed does not wait for the consumer. After a trim, its next read fails with ErrTrimmed, and
+// it is reset.
 const MaxBehind = 7 * 24 * time.Hour
 
-// Trim has the feed forget what all registered consumers have read, but for the newest
-// keep commits before the position of the slowest.
+// Trim has the feed forget the commits up to the position of the slowest consumer that it waits for, except
+// the last keep of them.
 func Trim(ctx context.Context, st store.Store, f store.Feed, now time.Time, keep im.Pos) error {
 	slowest, err := slowest(ctx, st, f, now)
 	if err != nil || slowest <= keep {
@@ -25,7 +26,8 @@ func Trim(ctx context.Context, st store.Store, f store.Feed, now time.Time, keep
 	return st.TrimFeed(ctx, f, slowest-keep)
 }
 
-// slowest is the lowest position of the consumers for which the feed is kept; 0: there is none.
+// slowest returns the lowest position of the consumers that the feed waits for: those that are not tooLate,
+// and the furthest one. 0: there is no consumer.
 func slowest(ctx context.Context, st store.Store, f store.Feed, now time.Time) (im.Pos, error) {
 	var all []im.Pos
 	last := im.Pos(0)
@@ -54,8 +56,7 @@ func slowest(ctx context.Context, st store.Store, f store.Feed, now time.Time) (
 	return low, nil
 }
 
-// tooLate tells whether the commit that a consumer has to read next is too old for the
-// feed to wait, or is not there any more.
+// tooLate tells whether the next commit of a consumer at pos is older than MaxBehind, trimmed or damaged.
 func tooLate(ctx context.Context, st store.Store, f store.Feed, pos im.Pos, now time.Time) (late bool, err error) {
 	err = st.ScanFeed(ctx, f, pos, pos+1, func(_ im.Pos, e *storepb.FeedEntry) bool {
 		late = e.TimeMs < uint64(now.Add(-MaxBehind).UnixMilli())

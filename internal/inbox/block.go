@@ -12,13 +12,14 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A user blocks another one by a setting in their own inbox. The consumer of the inbox's feed
-// carries each block at least once into the record of the direct conversation, by which its owner
-// withholds messages. The seq of the entry is the version of the block, so a late one changes
+// A user blocks another one by a setting in their own inbox. The consumer of the inbox's feed carries each
+// block, at least once, into the record of the direct conversation. By this record, the owner of the
+// conversation withholds messages. The version of a block is the seq of its entry, so a late one changes
 // nothing. Spec: P-5.4.
 
-// blocks returns the changes of blocks in the entries from..end-1 of an inbox. Entries that were
-// compacted meanwhile had been carried before.
+// blocks returns the changes of blocks in the entries from..end-1 of an inbox. If entries were compacted
+// meanwhile, their blocks were carried before. After the last part of a snapshot, it drops old rows of the
+// inbox.
 func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]*conv.Send, error) {
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
@@ -71,9 +72,9 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 	return sends, err
 }
 
-// noteBlocks stores the pairs of blockers and blocked users, so that one read finds all whom a user
-// may block. A pair stays after the end of its block: a late removal could hit a newer block. The
-// conversation's record is decisive.
+// noteBlocks stores the pairs of blockers and blocked users, so that one read finds all users whom a user may
+// be blocking. A pair stays after the end of its block, because a late removal could hit a newer block. The
+// record of the conversation decides.
 func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
 	var puts []store.RecordPut
 	for _, s := range blocks {

@@ -16,26 +16,25 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// An inbox of many entries about few subjects is compacted: a snapshot of their sum is written
-// after them, in parts, and its last part removes the entries before it. Each part is admitted only
-// directly after the one before (conv/admit.go). If another entry comes between, the rest of the
-// snapshot is refused, and its stored parts do not count. Any node compacts, after it has folded
-// the inbox for a sync. Spec: P-8.11.
+// An inbox of many entries about few conversations and settings is compacted. A snapshot of their sum is
+// written after them, in parts, and its last part removes the entries before the snapshot. Each part is
+// admitted only directly after the one before (conv/admit.go). If another entry comes between, the rest of
+// the snapshot is refused, and its stored parts do not count. Any node may compact, after it has folded the
+// inbox for a sync. Spec: P-8.11.
 
-// An inbox is compacted when it has Syncer.CompactFrom entries, and compactTimes as many as
-// subjects; and when the removed settings take maxRemoved bytes, and more than the present ones:
-// one entry may remove many.
+// An inbox is compacted in two cases. It has Syncer.CompactFrom entries, and compactTimes as many as
+// conversations and settings. Or its removed settings take maxRemoved bytes, and as many as the present ones:
+// one entry may remove many settings.
 const (
 	compactFrom  = 1024
 	compactTimes = 4
 	maxRemoved   = 1 << 20 // bytes
 
 	snapshotPart = 32 << 10        // bytes, about
-	compactTime  = 5 * time.Second // that a sync spends on it
+	compactTime  = 5 * time.Second // that a sync may spend on it
 )
 
-// dueToCompact tells whether the inbox of l is to be compacted. Entries that a compaction cannot
-// remove do not count.
+// dueToCompact tells whether the inbox of l is to be compacted.
 func (l *list) dueToCompact(from int) bool {
 	if l.entries() < cmp.Or(from, compactFrom) && l.set < maxRemoved {
 		return false
@@ -48,14 +47,14 @@ func (l *list) dueToCompact(from int) bool {
 // snapshot gathers the parts of a snapshot while they are folded.
 type snapshot struct {
 	first uint64
-	parts uint32 // that have come
+	parts uint32 // so many have come
 	bytes int
 	items map[im.ConvID]*item
 	named map[nameOf]setting
 }
 
-// addSnapshot folds a part of a snapshot. A whole one replaces all that was folded before; names
-// that are not in it were removed.
+// addSnapshot folds a part of a snapshot. With the last part, the snapshot replaces all that was folded
+// before. A setting that is not in it was removed.
 func (f *folding) addSnapshot(p *petrelv1.InboxSnapshot, q im.Seq, bytes int) error {
 	if p.Part == 0 {
 		f.snapshot = &snapshot{first: p.First, items: map[im.ConvID]*item{}, named: map[nameOf]setting{}}
@@ -86,7 +85,7 @@ func (f *folding) addSnapshot(p *petrelv1.InboxSnapshot, q im.Seq, bytes int) er
 	return nil
 }
 
-// snapshotOf returns a snapshot of l with its settings, in parts, without removed settings.
+// snapshotOf returns a snapshot of l and of its settings, in parts. It leaves out removed settings.
 func (l *list) snapshotOf(settings []setting) []*petrelv1.InboxSnapshot {
 	first := uint64(l.head + 1)
 	part := &petrelv1.InboxSnapshot{First: first}
@@ -117,8 +116,8 @@ func (l *list) snapshotOf(settings []setting) []*petrelv1.InboxSnapshot {
 	return parts
 }
 
-// compact writes a snapshot of l, which is whole. If it does not succeed, the next sync
-// with news tries again.
+// compact writes a snapshot of l, which has all parts in memory. If that fails, the next sync with news tries
+// again.
 func (y *Syncer) compact(ctx context.Context, a im.Account, l *list) {
 	if y.Convs == nil || y.Store.Writable() != nil {
 		return
@@ -168,12 +167,12 @@ func send(ctx context.Context, cs *conv.Convs, s *conv.Send) (im.Seq, error) {
 	}
 }
 
-// keepDropped is how long the rows before a snapshot are kept. They are not read any more, but
-// dedupe finds repeats by them. There are no repeats after that time. Spec: P-4.8, P-8.11, P-12.4.
+// keepDropped is how long the rows before a snapshot are kept. They are not read any more, but dedupe finds
+// repeats by them. No repeat comes later than that. Spec: P-4.8, P-8.11, P-12.4.
 const keepDropped = 30 * 24 * time.Hour
 
-// dropCompacted removes the old rows of an inbox below first, the beginning of a snapshot. The next
-// snapshot removes the others, and those of a failed attempt.
+// dropCompacted removes the rows of an inbox below first, the beginning of a snapshot, that are older than
+// keepDropped. The younger rows, and all of them if it fails, are left to the next snapshot.
 func (c *Consumer) dropCompacted(ctx context.Context, key im.Key, first im.Seq) {
 	until := uint64(c.Now().Add(-keepDropped).UnixMilli())
 	var failed error

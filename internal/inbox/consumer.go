@@ -1,7 +1,7 @@
-// Package inbox keeps each user's list of conversations. A user's inbox is a conversation with that
-// one member; its entries say which conversations the user joined and left. The conversation is the
-// truth: a consumer of the feed carries every change of membership into the inboxes of those
-// concerned, at least once, and dedupe makes it exactly once.
+// Package inbox keeps each user's list of conversations. A user's inbox is a conversation with that one
+// member; its entries say which conversations the user joined and left. The members of the conversations are
+// the truth. A consumer of the feed carries every change of membership into the inboxes of the users
+// concerned, at least once, and dedupe drops the repeats.
 package inbox
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Consumer carries changes of membership from the feed to the inboxes. Entries about members and
-// entries of an inbox never change, so dedupe drops those of a second consumer, on another node.
+// Consumer carries changes of membership from the feed to the inboxes. A second consumer, on another node,
+// makes the same entries of the same changes, so dedupe drops them.
 type Consumer struct {
 	*feed.Consumer
 	convs *conv.Convs
@@ -47,11 +47,11 @@ type Consumer struct {
 // Hooks connect a Consumer with package presence. They are set before Run, and may be nil. Blocked
 // and Wrote must not block.
 type Hooks struct {
-	Blocked func(by im.Account, other im.User)   // a change of whether by blocks other is in force
+	Blocked func(by im.Account, other im.User)   // by now blocks other, or does not any more
 	Wrote   func(from im.Account, other im.User) // from has written to other; it may be called more than once
 
-	// LastSeen returns when a was online last before or at a time: ms, rounded for others, 0 if it
-	// is not known; onlineMs, the exact time, if a is shown as online, else 0.
+	// LastSeen returns when a was last online, up to the time at. ms is rounded for other users; 0: it is not
+	// known. onlineMs is the exact time if a is shown as online, else 0.
 	LastSeen func(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error)
 }
 
@@ -67,7 +67,7 @@ func (h *Hooks) fill() {
 	}
 }
 
-// NewConsumer continues where the last one of ow's feed stopped.
+// NewConsumer makes a consumer that continues where the last one of ow's feed stopped.
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner,
 	st store.Store) (*Consumer, error) {
 	c := &Consumer{convs: cs, owner: ow, store: st, log: log, index: ow.Changes(), Now: time.Now}
@@ -84,15 +84,15 @@ func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv
 	return c, err
 }
 
-// batch is how many inbox entries are sent at once; underWay is how many batches wait
-// for their answers at a time, so that the next one is made meanwhile.
+// batch is how many inbox entries are sent at once. underWay is how many batches may wait for their answers,
+// so that the next one is made meanwhile.
 const (
 	batch    = 512
 	underWay = 4
 )
 
-// carry appends the inbox entries of some changes, or of the conversations they
-// are in, and waits until they are durable.
+// carry writes the changes of some feed items into inboxes and records, and returns when they are durable.
+// anew: it writes the present state of the conversations that the items name.
 func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
 	var sends, blocks []*conv.Send
 	var waiting []chan conv.Result // of batches under way
@@ -150,8 +150,7 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 	return nil
 }
 
-// submit sends a batch. The answers come into the channel, whose capacity is their
-// number.
+// submit sends a batch. The channel gets the answers; its capacity is their number.
 func (c *Consumer) submit(sends []*conv.Send) chan conv.Result {
 	results := make(chan conv.Result, len(sends))
 	for _, s := range sends {
@@ -169,8 +168,8 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	for range cap(results) {
 		select {
 		case r := <-results:
-			// Code conflict: the change is entered, in other words. too_old: it was entered, and
-			// the inbox was compacted since. A damaged inbox must not block the others.
+			// conflict: the change is entered already, with other content. too_old: it was entered, and the
+			// inbox was compacted since. A damaged inbox must not block the others.
 			switch {
 			case r.Err == nil, r.Err.Code == im.CodeConflict, r.Err.Code == im.CodeTooOld:
 			case r.Err.Code == im.CodeDamaged:
@@ -185,9 +184,9 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	return failed
 }
 
-// carried returns the sends that some rows of a conversation cause elsewhere, or anew all of its
-// rows: changes of members go to inboxes, blocks of an inbox to direct conversations. It also notes
-// who has written in a direct conversation.
+// carried returns the sends for the rows of a feed item, or with anew for all rows of the conversation:
+// changes of members go to inboxes, and blocks in an inbox go to direct conversations. written are the users
+// who have written in a direct conversation.
 func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem,
 	anew bool) (sends []*conv.Send, written []peer, err error) {
 	p, from, count := policy.Of(key.Conv.Kind()), im.Seq(it.From), int(it.Count)
@@ -274,7 +273,8 @@ func left(key im.Key, title string, q im.Seq) *petrelv1.InboxEntry {
 		Seq: uint64(q), Title: title}}}
 }
 
-// eachRow calls f for the entries from..end-1 of a conversation that retention has kept.
+// eachRow calls f for the entries from..end-1 of a conversation. It leaves out those that retention has
+// removed.
 func (c *Consumer) eachRow(ctx context.Context, key im.Key, from, end im.Seq, f func(*petrelv1.Message) error) error {
 	for more := true; more && from < end; {
 		p, err := c.owner.History(ctx, conv.Query{Conv: key},
@@ -299,8 +299,8 @@ func (c *Consumer) eachRow(ctx context.Context, key im.Key, from, end im.Seq, f 
 	return nil
 }
 
-// entry makes the send of one inbox entry. Its id has the cause, so that no change is entered
-// twice, and the kind, for a change that concerns a user in more than one way.
+// entry makes the send of one inbox entry. Its client message id names the cause, so that no change is
+// entered twice, and the kind, for a change that concerns a user in more than one way.
 func (c *Consumer) entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.Seq) *conv.Send {
 	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: c.convs.IDs().Inbox(cause.Tenant, u)}, Peer: u,
 		Keyed: true}
@@ -316,8 +316,8 @@ func (c *Consumer) entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.S
 	return s
 }
 
-// Consumers carry changes of membership to the inboxes, one of them for each
-// feed that this node owns. Follow is for conv.Convs, Await for route.Options.
+// Consumers runs a Consumer for each feed that this node owns. conv.Convs calls Follow, and route.Options has
+// Await.
 type Consumers struct {
 	Log   *slog.Logger
 	Convs *conv.Convs
@@ -328,8 +328,7 @@ type Consumers struct {
 	runner feed.Runner
 }
 
-// Resets counts how often changes of membership were trimmed before the inboxes
-// had them.
+// Resets counts how often commits were trimmed or damaged before they were in the inboxes.
 func (all *Consumers) Resets() uint64 { return all.runner.Resets() }
 
 // Follow runs the consumer of a feed until ctx ends.

@@ -40,8 +40,8 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 	return c, err
 }
 
-// listedTitle returns the title of a group in the user's list: for a former member the title at
-// that time; "" if the group is not in the list. Spec: P-8.3.
+// listedTitle returns the title of a group in the user's list, which for a former member is the title when
+// they left; "" if the group is not in the list. Spec: P-8.3.
 func (y *Syncer) listedTitle(ctx context.Context, a im.Account, id im.ConvID) (title string, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
 		title = ""

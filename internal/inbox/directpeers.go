@@ -8,9 +8,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// The record of a direct conversation says which of its users have sent a message. The consumer of
-// its feed carries that, at least once, into the table Peers, where one read finds which of many
-// users have written to a user. Spec: P-13.6.
+// The record of a direct conversation says which of its users have sent a message. The consumer of its feed
+// carries that, at least once, into the table Peers. There, one read finds which of many users have written
+// to a user. Spec: P-13.6.
 
 // peer is a user who has written to another one.
 type peer struct {

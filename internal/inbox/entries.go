@@ -11,10 +11,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Write appends one entry to a user's inbox and returns its seq when it is
-// durable. k names the cause, 1 to 64 bytes: the same entry under the same k is
-// written once, however often Write is called. Codes: conflict (another entry
-// has this k), store_stalled (unknown: ctx ended), and those of conv.Convs.Submit.
+// Write appends one entry to a user's inbox and returns its seq when it is durable. k names the cause, in 1
+// to 64 bytes: the same entry under the same k is written once, however often Write is called. Codes:
+// conflict (another entry has this k), store_stalled (unknown: ctx ended), and those of conv.Convs.Submit.
 // Spec: P-8.5.
 func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxEntry, k string) (im.Seq, error) {
 	s := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: cs.IDs().Inbox(a.Tenant, a.User)}, Peer: a.User, Keyed: true}

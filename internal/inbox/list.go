@@ -18,12 +18,12 @@ type item struct {
 	peer  string
 	title string // when the user left, else when they joined
 	left  bool
-	since im.Seq // of the conversation, when the user joined or left last
+	since im.Seq // the seq in the conversation at which the user joined or left last
 	at    im.Seq // of the newest inbox entry about it
 }
 
-// list is the sum of a user's inbox up to an entry. It never changes. A long one is stored, in
-// parts (storedlist.go), and some are kept in memory.
+// list is the sum of a user's inbox up to the entry head. It never changes. A long list is stored in parts
+// (storedlist.go), and some lists are kept in memory.
 type list struct {
 	parts []part // ascending by their conversations
 	head  im.Seq // of the inbox, up to which it was read
@@ -31,11 +31,11 @@ type list struct {
 	read  int    // bytes of the entries from first to head
 
 	base   base      // settings that are in the store only
-	recent []setting // those that changed after base, ascending by seq; all have higher ones than base
+	recent []setting // those that changed after base, ascending by seq; all have higher seqs than those of base
 	newest im.Seq    // of the settings
 	sums   sums      // of the settings
 	set    int       // bytes of the settings, also the removed ones, about
-	held   int       // bytes of recent, of these
+	held   int       // bytes of recent, a part of set
 
 	stored header // of the stored list, which may be an older one
 }
@@ -47,11 +47,11 @@ type part struct {
 	items *items // nil: they are in the store only
 }
 
-// Lists of at least keepFrom entries or keepBytes of them are stored and kept in memory: a shorter
-// inbox is read again in about a millisecond, and there are many of them. All entries count: a user
+// Lists of at least keepFrom entries, or of entries of at least keepBytes, are stored and kept in memory. A
+// shorter inbox is read again in about a millisecond, and there are many of them. All entries count: a user
 // with two conversations who changes a setting each day has a long inbox, too.
 //
-// Those in memory take keptBytes, one of them at least minKept.
+// The lists in memory take at most keptBytes; each counts as at least minKept.
 const (
 	keepFrom  = 500
 	keepBytes = 256 << 10
@@ -64,10 +64,10 @@ const (
 // long tells whether l is stored and kept.
 func (l *list) long() bool { return l.entries() >= keepFrom || l.read >= keepBytes }
 
-// entries is how many entries the inbox has up to head.
+// entries returns how many entries the inbox has up to head.
 func (l *list) entries() int { return int(l.head+1) - int(max(l.first, 1)) }
 
-// convs is how many conversations are in the list.
+// convs returns how many conversations are in the list.
 func (l *list) convs() int {
 	n := 0
 	for _, p := range l.parts {
@@ -87,7 +87,7 @@ func (l *list) bytes() int {
 	return max(minKept, n)
 }
 
-// loaded is how many parts of l are not in the store only.
+// loaded returns how many parts of l are in memory.
 func (l *list) loaded() int {
 	n := 0
 	for _, p := range l.parts {
@@ -98,8 +98,7 @@ func (l *list) loaded() int {
 	return n
 }
 
-// from returns the first part that may hold conversations after id, and false if id is
-// after all of them.
+// from returns the index of the first part that may hold id or conversations after it.
 func (l *list) from(id im.ConvID) int {
 	i, found := slices.BinarySearchFunc(l.parts, id, func(p part, id im.ConvID) int { return compare(p.first, id) })
 	if !found && i > 0 {
@@ -108,7 +107,7 @@ func (l *list) from(id im.ConvID) int {
 	return i
 }
 
-// lists keeps long lists in memory. When it is full, it forgets any of them.
+// lists keeps long lists in memory. When it is full, it forgets lists in no particular order.
 type lists struct {
 	mu   sync.Mutex // tier 0; guards the fields below
 	of   map[im.Account]*list
@@ -161,8 +160,9 @@ func (ls *lists) dropLocked(a im.Account, l *list) {
 	ls.kept -= l.bytes()
 }
 
-// withList calls f with the user's present list, which must not be modified. It calls it again if a
-// part of the list is gone meanwhile, in the end without the stored list, which may be damaged.
+// withList calls f with the user's present list, which must not be modified. If a part of the stored list is
+// gone meanwhile (errGone), it begins again with the new list. The last time it does without the stored list,
+// which may be damaged.
 func (y *Syncer) withList(ctx context.Context, a im.Account, f func(*list) error) error {
 	for try := 0; ; try++ {
 		l, err := y.list(ctx, a, try > 1)
@@ -177,8 +177,8 @@ func (y *Syncer) withList(ctx context.Context, a im.Account, f func(*list) error
 	}
 }
 
-// list begins with the list in memory or in the store, or anew with an empty one, and folds the
-// later entries. Errors: errGone.
+// list returns the present list of a user. It begins with the list in memory or in the store, or anew with an
+// empty one, and folds the later entries. Errors: errGone.
 func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, error) {
 	old := y.lists.get(a)
 	if old == nil {
@@ -233,13 +233,14 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 	return l, nil
 }
 
-// folding makes the next list from a whole one. Shared parts are copied when they change.
+// folding makes the next list from a list with all parts in memory. It does not modify the parts of that
+// list.
 type folding struct {
 	list
 	touched map[im.ConvID]*item // changed conversations
 	named   map[nameOf]setting  // changed settings
 
-	snapshot *snapshot // of which the last part has not come yet; nil: none
+	snapshot *snapshot // a snapshot of which the last part has not come yet; nil: none
 }
 
 func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
@@ -270,8 +271,8 @@ func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
 	return nil
 }
 
-// moves tells whether a joining or leaving at q is the newest: after a reset, the consumer may
-// enter older ones again.
+// moves tells whether a joining or leaving at q is the newest of the conversation, and notes q if so. After a
+// reset, the consumer may enter older ones again.
 func (it *item) moves(q uint64) bool {
 	if im.Seq(q) < it.since {
 		return false
@@ -280,7 +281,7 @@ func (it *item) moves(q uint64) bool {
 	return true
 }
 
-// touch is the item of a conversation that an entry is about.
+// touch returns the item of the conversation that the entry q of the inbox is about, for changes.
 func (f *folding) touch(conv string, q im.Seq) (*item, error) {
 	id, err := im.ParseConvID(conv)
 	if err != nil {
@@ -305,7 +306,7 @@ func (f *folding) touch(conv string, q im.Seq) (*item, error) {
 	return it, nil
 }
 
-// fold is the list of f up to head. Errors: errGone.
+// fold returns the list of f up to head. Errors: errGone.
 func (y *Syncer) fold(ctx context.Context, a im.Account, f *folding, head im.Seq) (*list, error) {
 	l := f.list
 	l.head = head
@@ -324,7 +325,7 @@ func (y *Syncer) fold(ctx context.Context, a im.Account, f *folding, head im.Seq
 func (f *folding) mergeParts() (parts []part) {
 	news := slices.SortedFunc(maps.Values(f.touched), func(a, b *item) int { return compare(a.id, b.id) })
 	var now *items
-	add := func(from *items, i int, it *item) { // of from, or else it
+	add := func(from *items, i int, it *item) { // item i of from; without from, it
 		if now == nil || len(now.ids) == partConvs {
 			now = &items{}
 			parts = append(parts, part{items: now})

@@ -11,12 +11,12 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// partConvs is the most conversations of one part of a list: one page of a sync of a stored list
-// reads one part.
+// partConvs is the most conversations of one part of a list. A page of a sync of a stored list mostly reads
+// one part.
 const partConvs = 4096
 
-// items are conversations of a list, ascending by id. They are packed, some 45 bytes for each: a
-// search for news among 10,000 of them reads only ids and at.
+// items are conversations of a list, ascending by id. They are packed, in some 45 bytes for each. A search
+// for news among 10,000 of them reads only ids and at.
 type items struct {
 	ids   []im.ConvID
 	at    []im.Seq
@@ -26,7 +26,7 @@ type items struct {
 
 func compare(a, b im.ConvID) int { return bytes.Compare(a[:], b[:]) }
 
-// find returns the place of a conversation, or where it would be.
+// find returns the index of a conversation, or the one at which it would be.
 func (s *items) find(id im.ConvID) (int, bool) { return slices.BinarySearchFunc(s.ids, id, compare) }
 
 // text returns the packed part of an item beside its id and at.
@@ -97,7 +97,7 @@ func (s *items) encode() []byte {
 	return append(b, s.texts...)
 }
 
-// decodeItems reads n items. It shares b. Errors: ErrCorrupt.
+// decodeItems reads n items. They share the memory of b. Errors: ErrCorrupt.
 func decodeItems(b []byte, n int) (*items, error) {
 	bad := fmt.Errorf("read %d conversations of a list: %w", n, store.ErrCorrupt)
 	if n < 0 || n > partConvs || len(b) < n*itemBytes {

@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// rebuild makes the newest inbox entry of each member and former member of a conversation again,
-// with the same ids, so that dedupe drops those that are stored.
+// rebuild makes the newest inbox entry of each member and former member of a conversation again, with the
+// same ids, so that dedupe drops those that are stored. Of an inbox it makes the blocks again.
 func (c *Consumer) rebuild(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if policy.Of(key.Conv.Kind()).List {
 		return c.blocks(ctx, key, 1, math.MaxUint64)
@@ -29,8 +29,7 @@ func (c *Consumer) rebuild(ctx context.Context, key im.Key) ([]*conv.Send, error
 	if policy.OfRecord(rec.Kind).Pair {
 		return c.changes(ctx, key, 1, 1)
 	}
-	// Only the head is wanted, so the page is empty. Entries above the head have later entries in
-	// the feed.
+	// Only the head is wanted, so the page is empty. For entries above the head, the feed has later commits.
 	page, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: math.MaxUint64})
 	if err != nil {
 		return nil, err

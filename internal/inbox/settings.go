@@ -12,11 +12,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// subject is the subject of a setting: a conversation, another user, or, if both are empty, the
-// account.
+// subject says what a setting is about: a conversation, another user, or, if both are empty, the account.
 type subject struct{ conv, user string }
 
-// nameOf is a name under which there is at most one setting.
+// nameOf identifies a setting: there is at most one with this name and subject.
 type nameOf struct {
 	subject
 	name string
@@ -96,14 +95,14 @@ func (y *Syncer) mergeSettings(ctx context.Context, a im.Account, l *list, news 
 	return nil
 }
 
-// bySeq is the order of settings in pages. Those of one entry have an order, too: a page may end
-// between them only if the next one begins there.
+// bySeq orders settings by seq. The settings of one entry are in a fixed order, too: a page may end between
+// two of them, and the next one begins there.
 func bySeq(a, b setting) int {
 	return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.conv, b.conv), cmp.Compare(a.user, b.user),
 		cmp.Compare(a.name, b.name))
 }
 
-// pagePersonal is about how many bytes of settings a page of a sync has.
+// pagePersonal is about the most bytes of settings in a page of a sync.
 const pagePersonal = 64 << 10
 
 // personal adds new settings to the page: ascending by seq, whole entries of the inbox at a time,
@@ -144,8 +143,8 @@ func (s *setting) personal() *petrelv1.Personal {
 	return &petrelv1.Personal{Seq: uint64(s.seq), Conv: s.conv, User: s.user, Name: s.name, Value: s.value}
 }
 
-// Settings returns a page of a user's settings by entries of the inbox above after: the oldest
-// first, grouped by subject. From the second page on it has removed ones, too, as empty values.
+// Settings returns a page of a user's settings, grouped by subject: those that entries of the inbox above
+// after have set, the oldest first. From the second page on it has removed settings, too, as empty values.
 // next is the after of the next page; 0: there is none.
 func (y *Syncer) Settings(ctx context.Context, a im.Account,
 	after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
@@ -187,8 +186,8 @@ func firstAfter(settings []setting, q im.Seq) int {
 	return i
 }
 
-// eachSetting calls f with the settings of l above after, ascending by seq, until it returns
-// false. It reads only those records of the store that f is called with. Errors: errGone.
+// eachSetting calls f with the settings of l above after, ascending by seq, until f returns false. It reads
+// only those records of the store that it needs for these calls. Errors: errGone.
 func (y *Syncer) eachSetting(ctx context.Context, a im.Account, l *list, after im.Seq, f func(*setting) bool) error {
 	var newer map[nameOf]struct{}
 	for i := l.base.from(after); i < len(l.base.parts); i++ {

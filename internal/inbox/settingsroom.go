@@ -23,8 +23,8 @@ type sums struct {
 	users int // other users with settings
 }
 
-// change notes s, the newest value of its name; before has the former sizes of its subject. It
-// subtracts the size of the former value from set.
+// change brings the sums up to date with s, the new value of its name. before has the sizes of the subject of
+// s, and gets the new one. It subtracts the size of the former value from set.
 func (m *sums) change(before sizes, s *setting, set *int) {
 	some := len(before) > 0
 	if size, ok := before[nameHash(s.name)]; ok {
@@ -55,18 +55,18 @@ func (z sizes) note(s *setting) {
 	}
 }
 
-// nameHash tells the few names of one subject apart. A user who finds two names with one hash has
-// one name more.
+// nameHash distinguishes the few names of one subject. A user who finds two names with the same hash gains
+// nothing but one more name than the limit.
 func nameHash(name string) uint64 { return siphash.Hash(0x70657472656c, 0, []byte(name)) }
 
 // Room has the sums for the limits of a change of settings.
 type Room struct {
 	of    sizes
-	Users int // other users of whom something is set
+	Users int // other users who have settings
 	Bytes int // that all settings take: their texts, and 100 for each
 }
 
-// Names is how many settings the subject of the change has.
+// Names returns how many settings the subject of the change has.
 func (r *Room) Names() int { return len(r.of) }
 
 // Size returns how many bytes the value of a name has, and whether it has one.
@@ -95,9 +95,8 @@ func (y *Syncer) SettingsRoom(ctx context.Context, a im.Account, conv, user stri
 	return room, err
 }
 
-// The index has indexed bytes for each setting with a value: the hash of its subject, that
-// of its name, and the bytes of the value. They ascend, and all of a subject are in one
-// record.
+// The index has an entry of indexed bytes for each setting with a value: the hash of its subject, that of its
+// name, and the length of the value. The entries ascend, and all of one subject are in one record.
 const (
 	indexed   = 8 + 8 + 4
 	indexPart = 16 << 10 // bytes of a record, about
@@ -109,7 +108,7 @@ func (of subject) hash(name uint64) uint64 {
 	return siphash.Hash(name, 1, []byte(of.conv+"\x00"+of.user))
 }
 
-// indexOf is the index of settings, in parts, and the lowest subject of each.
+// indexOf returns the index of settings, in parts, and the lowest subject of each part.
 func indexOf(settings []setting, name uint64) (parts [][]byte, first []uint64) {
 	type entry struct{ subject, name, bytes uint64 }
 	var all []entry

@@ -11,14 +11,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// The position of a consumer is stored with the feed's index of changes (conv.ChangeIndex), in one
-// write: the stored index has every change up to the position, and later ones are still in the
-// feed. So a start, or another node that takes the feed over, has the index without reading any
-// conversation.
+// The position of a consumer is stored with the feed's index of changes (conv.ChangeIndex), in one write. The
+// stored index has every change up to the position, and the feed still has the later ones. So a start, or
+// another node that takes the feed over, gets the index without reading any conversation.
 //
-// Each write has the news since the last one, and also one of the ranges into which the
-// index is cut, the next one each time. When all ranges have been written once, the news
-// from before that are deleted.
+// Each write has the news, which are the changes since the last write, and one range of the index, the next one
+// each time. When all ranges have been written since some news, these news are deleted.
 
 // indexState is the progress of the stored index.
 type indexState struct {
@@ -26,8 +24,8 @@ type indexState struct {
 	step    uint64 // how many writes there were
 }
 
-// readState takes the stored state. It may be that of another consumer: if this one goes on
-// nevertheless, it stores the whole index.
+// readState takes the stored state. It may be that of another consumer, so the next write of this one stores
+// all changes in the index as news.
 func (c *Consumer) readState(b []byte) {
 	c.stored, c.rewrite = indexState{}, true
 	if len(b) == 16 {
@@ -42,13 +40,12 @@ func (c *Consumer) rangeKey(n int) []byte { return fmt.Appendf(c.indexKey(), "ra
 
 func (c *Consumer) newsKey(step uint64) []byte { return fmt.Appendf(c.indexKey(), "news/%d", step) }
 
-// loadIndex fills the feed's index of changes from the stored index and the later entries of the
-// feed. If it cannot, the index has no changes from before the takeover, and syncs read the
-// conversations.
+// loadIndex fills the feed's index of changes from the stored index and the later entries of the feed. If
+// that fails, the index has no changes from before the takeover, and syncs read the conversations.
 func (c *Consumer) loadIndex(ctx context.Context) {
 	takenOver := c.index.Unknown()
 	err := c.readIndex(ctx, takenOver)
-	// by the consumer before, on another node, after this one had read its position
+	// the former consumer, on another node, has trimmed the feed after this one had read its position
 	if errors.Is(err, store.ErrTrimmed) {
 		if err = c.Reread(ctx); err == nil {
 			err = c.readIndex(ctx, takenOver)
@@ -81,7 +78,7 @@ func (c *Consumer) readIndex(ctx context.Context, upTo im.Pos) error {
 	})
 }
 
-// indexChanges returns the parts of the index to store, and its state.
+// indexChanges returns the parts of the index to store, and the encoded indexState.
 func (c *Consumer) indexChanges() (state []byte, puts []store.RecordPut) {
 	c.next = indexState{unknown: c.index.Unknown(), step: c.stored.step + 1}
 	after := c.Pos()

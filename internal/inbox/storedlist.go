@@ -15,19 +15,19 @@ import (
 // A long list is stored, so that the whole inbox need not be read when the server has started, or
 // when the list has left memory. It is the sum of the inbox up to one entry. It can be deleted at
 // any time, and made from the inbox again. Any node writes it when it has read many entries to make
-// the list. Under a user's id in the table Lists are
+// the list. The table Lists has, under the id of the user:
 //
 //	user 0 'h'              storepb.List: the head, and which parts there are
 //	user 0 'p' name index   a part, as items.encode
 //	user 0 's' name index   storepb.ListSettings
 //	user 0 'i' name index   sizes of settings, as indexOf makes them
 //
-// A list that is stored anew has another name. The parts of the former one are deleted in the same
-// write, so a reader that finds a header and then no part begins anew.
+// Each stored list has a name of its own. The write of a new one deletes the parts of the former one. A reader
+// that has found a header, but does not find a part of it, begins again.
 
 // header is a stored list without its parts.
 type header struct {
-	record []byte // as it stands in the store; nil: nothing does
+	record []byte // as it is in the store; nil: there is none
 	name   uint64
 	head   im.Seq
 	read   int
@@ -37,7 +37,7 @@ type header struct {
 	index  int // parts of their index
 }
 
-// base has the settings of a list in the store.
+// base describes the settings of a list that are in the store.
 type base struct {
 	name  uint64   // of the list, in the keys of its parts
 	parts []im.Seq // the lowest seq of each
@@ -45,7 +45,7 @@ type base struct {
 	index []uint64 // the lowest subject of each part of the index
 }
 
-// from is the first part that may have settings above q.
+// from returns the first part that may have settings above q.
 func (b *base) from(q im.Seq) int {
 	if q >= b.last {
 		return len(b.parts)
@@ -55,7 +55,7 @@ func (b *base) from(q im.Seq) int {
 	return max(0, i)
 }
 
-// errGone: a part of a stored list is not there, because the list was stored anew.
+// errGone says that a part of a stored list is not there, because the list was stored anew.
 var errGone = errors.New("the list was stored anew")
 
 // maxStoredSettings is how many bytes of settings are stored with a list. A list with
@@ -65,9 +65,9 @@ const (
 	settingsPart      = 64 << 10
 )
 
-// dueToStore tells whether l is to be stored again: after 64 folded entries, and at least a 32nd of
-// its items; or, if settings have changed, after maxRecent entries or a 16th of the bytes of the
-// settings.
+// dueToStore tells whether l is to be stored again: the inbox was compacted since; or l has folded 64 more
+// entries, and a 32nd of its conversations and settings (with changed settings, maxRecent entries are
+// enough); or the further entries take a quarter of keepBytes, and a 16th of the bytes of the settings.
 func (l *list) dueToStore() bool {
 	if !l.long() || l.set > maxStoredSettings {
 		return false
@@ -79,8 +79,8 @@ func (l *list) dueToStore() bool {
 	return l.first != l.stored.first || news >= due || l.read-l.stored.read >= max(keepBytes/4, l.set/16)
 }
 
-// maxRecent is the number of entries after which settings are stored again: a list that has left
-// memory is folded from there, with a look into the index for each of them.
+// maxRecent is after how many entries changed settings are stored. A list that has left memory folds the
+// later entries again, with a look into the index for each of them.
 const maxRecent = 256
 
 func listKey(u im.User, kind byte) []byte { return append(append([]byte(u), 0), kind) }
@@ -100,7 +100,7 @@ func (y *Syncer) record(ctx context.Context, a im.Account, key []byte) ([]byte, 
 	return b, err
 }
 
-// load reads the stored list of a user, without its parts; an empty list if there is none.
+// load reads the stored list of a user, without its parts. Without a stored list it returns an empty one.
 func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 	b, err := y.record(ctx, a, listKey(a.User, 'h'))
 	if err != nil {
@@ -188,7 +188,7 @@ func putSettings(settings []setting) (parts [][]byte, first []uint64, err error)
 	return parts, first, nil
 }
 
-// whole is l with all its parts. Errors: errGone.
+// whole returns l with all its parts in memory. Errors: errGone.
 func (y *Syncer) whole(ctx context.Context, a im.Account, l *list) (*list, error) {
 	all := *l
 	all.parts = slices.Clone(l.parts)
@@ -201,8 +201,8 @@ func (y *Syncer) whole(ctx context.Context, a im.Account, l *list) (*list, error
 	return &all, nil
 }
 
-// store stores a whole list, and notes the stored state in it. If the store does not take it, the
-// next sync folds a little more, and tries again. Errors: errGone.
+// store stores l, which has all parts in memory, and notes the stored state in it. If the store does not take
+// it, the next sync folds a little more, and tries again. Errors: errGone.
 func (y *Syncer) store(ctx context.Context, a im.Account, l *list) error {
 	if y.Store.Writable() != nil {
 		return nil

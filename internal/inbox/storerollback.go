@@ -12,13 +12,12 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A sync token that open has accepted was made by this server, in this history, and names only
-// durable positions. One that is ahead of the store is proof that the store was put back to an
-// earlier state: the server stops before it answers. A number that the client chose itself, such as
-// after, is no proof.
+// A sync token that open has accepted was made by this server, in this history, and names only durable
+// positions. A token that is ahead of the store proves that the store was put back to an earlier state. Then
+// the server stops before it answers. A number that the client chose itself, such as after, is no proof.
 
-// checkInbox compares t with the head of the user's inbox. A lower head is read once more before it
-// counts.
+// checkInbox compares t with the head of the user's inbox. If the head is lower, it reads the inbox once more
+// before that counts.
 func (y *Syncer) checkInbox(ctx context.Context, a im.Account, t *storepb.SyncToken, head im.Seq) error {
 	seen := im.Seq(max(t.Known.GetInbox(), t.Next.GetInbox()))
 	if seen <= head {
@@ -31,8 +30,8 @@ func (y *Syncer) checkInbox(ctx context.Context, a im.Account, t *storepb.SyncTo
 	return y.refute(a, fmt.Sprintf("entry %d of their inbox, and the store has %d", seen, head))
 }
 
-// checkFeeds compares t with the positions of the feeds that were just read. The owner of a feed
-// may be another node, so the store is asked before a lower position counts.
+// checkFeeds compares t with the positions of feeds that were just read. Another node may own a feed by now,
+// so it asks the store before a lower position counts.
 func (y *Syncer) checkFeeds(ctx context.Context, a im.Account, t *storepb.SyncToken, places route.Places) error {
 	seen := map[store.Feed]im.Pos{}
 	var feeds []store.Feed

@@ -21,7 +21,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Syncer answers syncs: the changes since a token.
+// Syncer answers syncs: the questions of clients what has changed since a token.
 type Syncer struct {
 	Router *route.Router
 	Store  store.Store
@@ -36,10 +36,10 @@ type Syncer struct {
 	compacting sync.Map // im.Account → struct{}: their inboxes are being compacted
 }
 
-// pageConvs is how many conversations one page of a sync names.
+// pageConvs is the most conversations of one page of a sync.
 const pageConvs = 200
 
-// pageBytes is about how much of newest messages one page holds.
+// pageBytes is about the most bytes of newest messages in one page.
 const pageBytes = 64 << 10
 
 // Wants are the parts of a sync that a client wants beside its conversations.
@@ -48,12 +48,11 @@ type Wants struct {
 	Personal bool        // settings of the user
 }
 
-// Sync lists the conversations of a user that changed since token, and the other parts that the
-// client wants. The caller has put the session into the online table before. Codes: bad_token.
-// Spec: P-6.2, P-6.3.
+// Sync lists the conversations of a user that changed since token, and the other parts that the client wants.
+// The caller has put the session into the online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
 //
-// The cost of a page depends on its content: the user's list, which is kept, has the conversations,
-// and the owners' indexes of changes name those that may have changed. Only these are read.
+// The cost of a page depends on its content. The user's list, which is kept, has the conversations, and the
+// owners' indexes of changes name those that may have changed. Only these are read.
 func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
 	wants Wants) (page *petrelv1.SyncPage, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
@@ -111,7 +110,7 @@ type pager struct {
 
 	page  petrelv1.SyncPage
 	bytes int       // of newest messages in page
-	read  int       // conversations that were asked about
+	read  int       // how many conversations the owners were asked about
 	last  im.ConvID // of these
 }
 
@@ -150,7 +149,7 @@ func (p *pager) fill(ctx context.Context) error {
 	return nil
 }
 
-// part adds the conversations of a part from begin on that have news.
+// part adds the conversations of a part that have news, from the index begin on.
 func (p *pager) part(ctx context.Context, all *items, begin int) error {
 	left, err := p.candidates(ctx, all, begin)
 	if err != nil {
@@ -170,8 +169,7 @@ func (p *pager) part(ctx context.Context, all *items, begin int) error {
 	return nil
 }
 
-// candidates returns the places in all, from begin on, of the conversations that may
-// have news.
+// candidates returns the indexes in all, from begin on, of the conversations that may have news.
 func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, error) {
 	known := p.token.Known
 	isNew := func(at im.Seq) bool { return known == nil || uint64(at) > known.Inbox }
@@ -208,7 +206,7 @@ func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, e
 	return left, nil
 }
 
-// atOnce is about how many conversations still fit the page.
+// atOnce returns about how many more conversations fit into the page.
 func (p *pager) atOnce() int {
 	n := pageConvs - len(p.page.Convs)
 	switch {
@@ -221,8 +219,8 @@ func (p *pager) atOnce() int {
 	return min(n, 1+(pageBytes-p.bytes)/each, 4*p.read)
 }
 
-// ask asks the owners about some conversations, and adds the first n of them to the page,
-// until it is full. The others come again on the next page.
+// ask asks the owners about some conversations, and adds their answers to the page until it is full. n is how
+// many it has dealt with; the others are asked about again for the next page.
 func (p *pager) ask(ctx context.Context, all *items, places []int) (n int, err error) {
 	asks := make([]*convpb.Ask, len(places))
 	for i, at := range places {
@@ -263,7 +261,8 @@ func newestBytes(state *petrelv1.ConvState) (n int) {
 	return n
 }
 
-// note notes the positions of feeds from before the read of their conversations.
+// note puts the positions of feeds into the next token. They were read before the conversations of these
+// feeds. It first checks them against the client's token (checkFeeds).
 func (p *pager) note(ctx context.Context, places route.Places) error {
 	if err := p.y.checkFeeds(ctx, p.account, p.token, places); err != nil {
 		return err
@@ -272,7 +271,7 @@ func (p *pager) note(ctx context.Context, places route.Places) error {
 	return nil
 }
 
-// addPlaces adds the positions of feeds that were not asked before.
+// addPlaces adds the positions of the feeds that are not in feeds yet.
 func addPlaces(feeds []*storepb.FeedPos, places route.Places) []*storepb.FeedPos {
 	for f, pos := range places {
 		if !slices.ContainsFunc(feeds, func(have *storepb.FeedPos) bool { return have.Feed == uint32(f) }) {
@@ -292,7 +291,8 @@ func posOf(p *storepb.SyncPlace, feed store.Feed) im.Pos {
 	return 0
 }
 
-// ask makes the question for the changes of a conversation after a position; nil: for all.
+// ask makes the question what has changed in a conversation since known; nil: the question for its whole
+// state.
 func (it *item) ask(known *storepb.SyncPlace, r *route.Router) *convpb.Ask {
 	return &convpb.Ask{
 		Conv: it.id[:], Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left,
@@ -300,8 +300,8 @@ func (it *item) ask(known *storepb.SyncPlace, r *route.Router) *convpb.Ask {
 	}
 }
 
-// open reads a token of a. One of another history, from before a repair or a
-// restore, counts as none.
+// open reads a token that seal has made for a. A token of another history, from before a repair or a restore,
+// counts as none. Codes: bad_token.
 func (y *Syncer) open(a im.Account, token []byte) (*storepb.SyncToken, error) {
 	t := &storepb.SyncToken{}
 	if len(token) == 0 {
@@ -320,13 +320,12 @@ func (y *Syncer) open(a im.Account, token []byte) (*storepb.SyncToken, error) {
 	return t, nil
 }
 
-// seal signs a token for a. All positions in it are published, which means
-// durable, so that checkInbox and checkFeeds can take it for proof.
+// seal signs a token for a. All positions in it are published, and so durable: checkInbox and checkFeeds can
+// take them for proof.
 //
-// The account is signed too: the inbox of one user is longer than that of
-// another, and a token in the wrong hands must prove nothing. SipHash is a keyed
-// hash made for signing; 64 bits are enough here, because a forger has to try
-// online: at 100,000 tries a second one succeeds once in three million years.
+// The account is signed too: the inbox of one user is longer than that of another, and a token in the wrong
+// hands must prove nothing. SipHash is a keyed hash made for signing. 64 bits are enough here, because a
+// forger has to try online: at 100,000 tries a second one succeeds once in three million years.
 func (y *Syncer) seal(a im.Account, t *storepb.SyncToken) ([]byte, error) {
 	info := y.Store.Info()
 	if t.HistoryId == 0 {

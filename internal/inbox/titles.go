@@ -12,9 +12,8 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// Operators search the titles of groups. The index is made from the feed, like the lists of users:
-// a crash loses nothing of it, and it is at most as late as they are. Of each group it has two
-// records:
+// Operators search the titles of groups. The consumer makes the index for it from the feed, like the lists of
+// users: a crash loses nothing of it, and it is no later than the lists. It has two records of each group:
 //
 //	't', the title as it is searched, 0, the conversation → the title
 //	'c', the conversation                                  → the title as it is searched
@@ -30,7 +29,7 @@ func titleKey(searched string, c im.ConvID) []byte {
 	return append(append(append([]byte{byTitle}, searched...), 0), c[:]...)
 }
 
-// noteTitles brings the titles of groups up to date.
+// noteTitles writes the present titles of groups into the index.
 func (c *Consumer) noteTitles(ctx context.Context, groups []im.Key) error {
 	var puts []store.RecordPut
 	for _, key := range groups {
@@ -68,9 +67,9 @@ type Titled struct {
 	Title string
 }
 
-// Titles lists the groups of a tenant whose title begins with a prefix, by title, behind the
-// token of another page, at most limit. down begins with the greatest title. next is the token
-// of the next page; empty: there is none. Codes: invalid.
+// Titles lists at most limit groups of a tenant whose title begins with a prefix, ordered by title, or with
+// down in the opposite order. token is that of the page before; empty: the first page. next is the token of
+// the next page; empty: there is none. Codes: invalid.
 func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, token []byte, down bool,
 	limit int) (list []Titled, next []byte, err error) {
 	begins := append([]byte{byTitle}, user.Searched(prefix)...)

@@ -11,7 +11,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// announceEvery is the time between the beginnings of two rounds of one conversation.
+// announceEvery is the least time from the beginning of one round of a conversation to that of its next one.
+// A round sends changed notes of a conversation to its members.
 const announceEvery = time.Second
 
 const (
@@ -19,30 +20,29 @@ const (
 	maxUnannounced = 1024 // notes of one conversation that wait for a round; further ones are not announced
 )
 
-// A round in a group of 10,000 takes 0.4 s. In one piece, it would delay each ack: in the goroutine
-// that publishes, and in the event loops that write to thousands of sockets.
+// A round in a group of 10,000 members takes 0.4 s. So it goes out in parts: in one piece it would delay each
+// ack, in the goroutine that publishes, and in the event loops that write to thousands of sockets.
 const (
 	partEvery = 10 * time.Millisecond
 	partSize  = 256 // members of a part
-	maxParts  = 32  // if more than partSize times this wait, a part is a larger one
+	maxParts  = 32  // parts are larger if more members wait than fit into so many
 )
 
-// announcer sends changed notes to those who have the conversation in focus. It does so in
-// rounds, at most one of a conversation in announceEvery, and all rounds in parts, one in
-// partEvery. A member gets each note of a round once, and a round of a conversation ends before
-// its next one begins. So a session gets the versions of a note in their order.
+// announcer sends changed notes to the members who have the conversation in focus. It sends them in rounds: a
+// conversation has at most one in announceEvery. All rounds go out in parts, one part in partEvery. A member
+// gets each note of a round once, and a round of a conversation ends before its next one begins. So a session
+// gets the versions of a note in their order.
 type announcer struct {
 	fan   *fanout.Fan
-	timer *time.Timer // the committer calls Announce
+	timer *time.Timer // when it fires, the committer calls Announce
 
 	// Guarded by Notes.mu.
 	fresh   []*conversation // that had no round for announceEvery
-	cooling []*conversation // that had one, in the order in which these began
+	cooling []*conversation // that had a round, in the order of the beginnings of these
 
-	// Only the goroutine that publishes commits uses these, or the committer while there
-	// is none.
-	rounds []*round  // that are under way: the first one is ended first
-	left   int       // members who do not have them yet
+	// Only the goroutine that publishes a commit uses these, or the committer while no commit is under way.
+	rounds []*round  // that are under way; the first one is completed first
+	left   int       // how many members are still to be served in all rounds
 	part   time.Time // when the last part went out
 }
 
@@ -52,14 +52,13 @@ type round struct {
 	taken  map[im.Seq]*announcement
 	seqs   []im.Seq         // of taken, ascending
 	shared []*petrelv1.Note // of seqs: for those who have changed none of the notes
-	to     []im.User        // who are still to be served
+	to     []im.User        // the members who are still to be served
 }
 
 // Due has a token when Announce is to be called.
 func (a *announcer) Due() <-chan time.Time { return a.timer.C }
 
-// announceLocked notes a note for the next round, and the reactions of the users who have changed
-// it.
+// announceLocked puts a note into the next round, with the reactions of the users who have changed it.
 func (n *Notes) announceLocked(c *conversation, q im.Seq, note *storepb.Note, by []userWrite) {
 	x := c.unannounced[q]
 	if x == nil {
@@ -83,9 +82,9 @@ func (n *Notes) announceLocked(c *conversation, q im.Seq, note *storepb.Note, by
 	}
 }
 
-// Announce begins the rounds that are due, does one part of those that are under way, and plans
-// when the committer is to come again. Only the goroutine that publishes commits may call it,
-// or the committer while there is none.
+// Announce begins the rounds that are due, sends one part of those under way, and sets the timer for its next
+// call. Only the goroutine that publishes a commit may call it, or the committer while no commit is under
+// way.
 func (n *Notes) Announce() {
 	now := time.Now()
 	for _, r := range n.begin(now) {
@@ -101,7 +100,7 @@ func (n *Notes) Announce() {
 	n.plan(now)
 }
 
-// begin takes the due notes for new rounds.
+// begin takes the notes of the conversations that are due, and makes rounds of them.
 func (n *Notes) begin(now time.Time) (rounds []*round) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -159,7 +158,7 @@ func (c *conversation) takeUnannounced() map[im.Seq]*announcement {
 	return taken
 }
 
-// announcePart sends a round to the next members.
+// announcePart sends the rounds under way to the next members: to partSize of them, or more if many wait.
 func (n *Notes) announcePart() {
 	var ended []*conversation
 	for size := max(partSize, n.left/maxParts); size > 0 && len(n.rounds) > 0; {
@@ -180,7 +179,7 @@ func (n *Notes) announcePart() {
 	n.cooling = append(n.cooling, ended...)
 }
 
-// plan sets when the committer is to come again.
+// plan sets the timer for the next part or round.
 func (n *Notes) plan(now time.Time) {
 	if len(n.rounds) > 0 {
 		n.timer.Reset(n.part.Add(partEvery).Sub(now))
@@ -193,7 +192,7 @@ func (n *Notes) plan(now time.Time) {
 	}
 }
 
-// announceTo sends a round to users, if they are members still. Those who may read all the
+// announceTo sends a round to those of users who are online and still members. Users who may read all the
 // entries, and have changed none of the notes, get the same frame. Spec: P-8.3.
 func (n *Notes) announceTo(r *round, users []im.User) {
 	c := r.c

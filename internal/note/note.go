@@ -1,16 +1,16 @@
-// Package note changes and reads the notes of one feed's conversations: the reactions and the pin
-// of an entry. They are no entries, and move no head. Package conv decides who may change them, and
-// writes the changes with its commits.
+// Package note changes and reads the notes of one feed's conversations: the reactions to an entry, and its
+// pin. They are no entries, and move no head. Package conv decides who may change them, and writes the
+// changes with its commits.
 //
-// A change first reads the present note (Change), and then waits for the committer, which takes it
-// into its next commit (Take, Write). When that is durable, others read it (Show), its user has the
-// answer (Answer), and those who have the conversation in focus get it, at most once a second
-// (Announce). The store shows changes before they are durable, so readers put the durable notes of
-// the memory in the place of what they have read (read.go).
+// A change first reads the present note (Change), and then waits for the committer, which takes it into its
+// next commit (Take, Write). When the commit is durable, other users read the new note (Show), and the user
+// of the change has the answer (Answer). Members who have the conversation in focus get the note, at most
+// once a second (Announce). The store shows changes before they are durable, so readers replace what they
+// have read there by the durable notes in memory (read.go).
 //
-// Files: note.go (changes, from the request to the answer), announce.go (who gets a new note),
-// read.go, pendingnotes.go (notes with changes that are not durable), storednotes.go (reads of the
-// store), rules.go (limits, and the note after a change). Spec: P-5.11.
+// Files: note.go (changes, from the request to the answer), announce.go (who gets a new note), read.go,
+// pendingnotes.go (notes with changes that are not durable), storednotes.go (reads of the store), rules.go
+// (limits, and the note after a change). Spec: P-5.11.
 package note
 
 import (
@@ -39,11 +39,11 @@ var ErrEnded = errors.New("no change of a note is taken any more")
 
 // loaded is a conversation that package conv has in memory.
 type loaded interface {
-	// Keep counts n uses more. While there are any, the conversation stays in memory. The first
-	// one is counted while somebody else keeps it.
+	// Keep counts n more uses. While there are any, the conversation stays in memory. The first use begins
+	// while somebody else keeps it there.
 	Keep(n int32)
 
-	// Standing returns the head, and the user who blocks u; "": none.
+	// Standing returns the head, and the user who blocks u; "": nobody does.
 	Standing(u im.User) (head im.Seq, blocker im.User)
 
 	// Audience returns the members, and a function that tells whether a user is a member and may
@@ -57,7 +57,7 @@ type Node struct {
 	Bytes   *atomic.Int64 // of notes in memory, about
 }
 
-// Notes are those of one feed.
+// Notes changes and reads the notes of one feed.
 type Notes struct {
 	node  *Node
 	store store.Store
@@ -88,7 +88,7 @@ type Change struct {
 	Emoji    string // of the reaction; "": it is a pin
 	Removed  bool
 	TimeMs   uint64  // now, in Unix milliseconds
-	UnseenBy im.User // the other user does not see the entry; "": everybody does
+	UnseenBy im.User // the user who does not see the entry; "": everybody sees it
 }
 
 // Change makes the change x, and returns when it is durable. The caller keeps the conversation in
@@ -171,10 +171,10 @@ func (n *Notes) changeLocked(c *conversation, w *waiting, read stored) (waits bo
 	return true, nil
 }
 
-// Queued tells whether a commit has notes to write.
+// Queued tells whether notes wait for a commit.
 func (n *Notes) Queued() bool { return n.queued.Load() > 0 }
 
-// Take appends the notes that have to be written. Only the committer calls it.
+// Take appends the changed notes that no commit has taken yet, within bounds. Only the committer calls it.
 func (n *Notes) Take(into []Write) []Write {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -223,7 +223,7 @@ func (n *Notes) Show(writes []Write) {
 	n.endLocked(writes)
 }
 
-// endLocked ends a commit's hold on the notes that it wrote.
+// endLocked ends the use of notes by the commit that wrote them, or was to write them.
 func (n *Notes) endLocked(writes []Write) {
 	for i := range writes {
 		w := &writes[i]
@@ -301,7 +301,7 @@ func (n *Notes) Abandon(writes []Write, e *im.Error) {
 	refuse(all, e)
 }
 
-// Unanswered is how many changes have no answer yet.
+// Unanswered returns how many changes have no answer yet.
 func (n *Notes) Unanswered() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

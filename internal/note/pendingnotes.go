@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// conversation is one conversation whose notes change at present, or are announced.
+// conversation is one conversation of which notes change at present, or are announced.
 type conversation struct {
 	loaded
 	key     im.Key
@@ -23,8 +23,8 @@ type conversation struct {
 	announcing  bool      // in announcer.fresh or announcer.cooling, or a round is under way
 }
 
-// state is the note of one entry while it changes. Others read the values in stored: the store may
-// have newer ones, which are not durable yet. The values behind the pointers never change, so
+// state is the note of one entry while it changes. Other users read the durable values (stored, storedPin):
+// the store may have newer ones that are not durable yet. The values behind the pointers never change, so
 // readers may keep them. nil: there is none.
 type state struct {
 	seq            im.Seq
@@ -43,7 +43,7 @@ type userReactions struct {
 	changed        bool // in state.changed
 }
 
-// userWrite is the reactions of one user on their way in a commit.
+// userWrite has the reactions of one user on their way in a commit.
 type userWrite struct {
 	of     *userReactions
 	emojis []string
@@ -59,7 +59,7 @@ type announcement struct {
 // waiting is a change that waits for its commit.
 type waiting struct {
 	*Change
-	unchanged bool     // it waits for an earlier one that did the same
+	unchanged bool     // it changes nothing, but waits for an earlier change that did the same
 	mine      []string // the user's reactions, when it is answered
 	answer    chan answer
 }
@@ -79,7 +79,7 @@ type Write struct {
 	waiting []*waiting
 }
 
-// Conv is the conversation of w.
+// Conv returns the conversation of w.
 func (w *Write) Conv() im.Key { return w.c.key }
 
 // noteBytes is about how many bytes of memory a note with one user takes.
@@ -90,7 +90,7 @@ func (s *state) settled() bool {
 	return !s.dirty && len(s.waiting) == 0 && s.newest == s.stored && s.pin == s.storedPin
 }
 
-// take makes the write of the changes.
+// take returns the write of all changes of s that no commit has taken yet.
 func (s *state) take(c *conversation) Write {
 	w := Write{c: c, s: s, note: s.newest, pin: s.pin, waiting: s.waiting}
 	for _, u := range s.changed {
@@ -101,7 +101,7 @@ func (s *state) take(c *conversation) Write {
 	return w
 }
 
-// Puts appends the writes of w in a commit.
+// Puts appends the marks that w writes.
 func (w *Write) Puts(into []store.MarkPut) []store.MarkPut {
 	q := w.s.seq
 	into = append(into, store.MarkPut{Conv: w.c.key, Kind: store.MarkNote, Seq: q, Value: EncodeMark(w.note)})
@@ -122,8 +122,8 @@ func (w *Write) Puts(into []store.MarkPut) []store.MarkPut {
 	return into
 }
 
-// apply applies x to s and to the reactions of its user. blocker does not see the change; "":
-// everybody sees it. Codes: forbidden. Spec: P-5.4, P-5.11.
+// apply applies x to s and to the reactions of its user. The change is withheld from blocker; "": everybody
+// sees it. Codes: forbidden. Spec: P-5.4, P-5.11.
 func (s *state) apply(x *Change, u *userReactions, blocker im.User) error {
 	if x.Emoji == "" {
 		s.newest, s.pin = pin(s.newest, s.pin, x.User, blocker, !x.Removed, x.TimeMs)
@@ -155,7 +155,8 @@ func (n *Notes) stateLocked(c *conversation, q im.Seq, u im.User, read stored) (
 	return s, r
 }
 
-// noteLocked notes that x has changed s, whose note was before, and u, whose reactions were mine.
+// noteLocked queues s for a commit after the user of u has changed it. mine are the reactions of that user
+// before.
 func (n *Notes) noteLocked(c *conversation, s *state, u *userReactions, mine []string) {
 	if !u.changed && !slices.Equal(u.newest, mine) {
 		u.changed = true
@@ -173,7 +174,7 @@ func (n *Notes) noteLocked(c *conversation, s *state, u *userReactions, mine []s
 	}
 }
 
-// dropLocked forgets the settled notes of c, and c if it has no others.
+// dropLocked forgets the settled notes of c, and c if no notes are left and nothing waits.
 func (n *Notes) dropLocked(c *conversation) {
 	if c.loading > 0 {
 		return
@@ -190,7 +191,7 @@ func (n *Notes) dropLocked(c *conversation) {
 	}
 }
 
-// countLocked counts bytes more.
+// countLocked adds bytes to the memory of notes.
 func (n *Notes) countLocked(bytes int) {
 	if !n.abandoned {
 		n.bytes += int64(bytes)

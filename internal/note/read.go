@@ -8,11 +8,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// All reads here read the store first, and then the memory. Where the store has a note that is not
-// durable yet, the memory has its durable version. A note that is not in memory is durable.
+// All reads here read the store first, and then the memory. If the store has a note that is not durable yet,
+// the memory has its durable version. A note that is not in memory is durable.
 
-// Between returns the notes of the entries with the seqs from to to, both included, each as it is
-// durable: a change that is not durable yet does not show.
+// Between returns the durable notes of the entries with the seqs from to to, both included. Changes that are
+// not durable yet do not show.
 func (n *Notes) Between(ctx context.Context, key im.Key, from, to im.Seq) (map[im.Seq]*storepb.Note, error) {
 	found, err := readMarks[storepb.Note](ctx, n.store, key, store.MarkNote, from, to)
 	if err != nil {
@@ -32,7 +32,7 @@ func (n *Notes) Between(ctx context.Context, key im.Key, from, to im.Seq) (map[i
 	return found, nil
 }
 
-// statesLocked returns the notes of a conversation with changes under way.
+// statesLocked returns those notes of a conversation that have changes under way.
 func (n *Notes) statesLocked(key im.Key) map[im.Seq]*state {
 	if c := n.convs[key]; c != nil {
 		return c.states
@@ -68,8 +68,8 @@ func (n *Notes) ReactionsOf(ctx context.Context, key im.Key, u im.User, seqs []i
 	return found, nil
 }
 
-// ReactionsTo returns the durable reactions to the entry q of up to limit users after after, by
-// user. next is the last of these users; "": there are no others.
+// ReactionsTo returns the durable reactions to the entry q, by user: those of at most limit users who come
+// after the user after. next is the last of these users; "": no others follow.
 func (n *Notes) ReactionsTo(ctx context.Context, key im.Key, q im.Seq, after string,
 	limit int) (found map[im.User][]string, next string, err error) {
 	found = map[im.User][]string{}
@@ -101,7 +101,7 @@ func (n *Notes) ReactionsTo(ctx context.Context, key im.Key, q im.Seq, after str
 	return found, next, err
 }
 
-// Pins returns the pinned entries of a conversation up to its head, as they are durable.
+// Pins returns the durable pins of a conversation up to its head, by entry.
 func (n *Notes) Pins(ctx context.Context, key im.Key, head im.Seq) (map[im.Seq]*storepb.Pinned, error) {
 	pins, err := readMarks[storepb.Pinned](ctx, n.store, key, store.MarkPin, 1, head)
 	if err != nil {

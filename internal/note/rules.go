@@ -16,8 +16,8 @@ const (
 	MaxEmoji         = 32  // bytes
 )
 
-// react returns a note and the reactions of a user after the user adds or removes a reaction: the
-// same two if nothing changes. Codes: forbidden. Spec: P-5.11.
+// react returns the note and the reactions of a user after the user has added or removed a reaction. If
+// nothing changes, it returns n and mine. Codes: forbidden. Spec: P-5.11.
 func react(n *storepb.Note, mine []string, emoji string, removed bool) (*storepb.Note, []string, error) {
 	at := slices.Index(mine, emoji)
 	if removed == (at < 0) {
@@ -46,8 +46,8 @@ func react(n *storepb.Note, mine []string, emoji string, removed bool) (*storepb
 	return next, append(slices.Clone(mine), emoji), nil
 }
 
-// withholdReaction notes in n, which is new, whether a reaction of u that has changed is
-// withheld. Spec: P-5.4.
+// withholdReaction writes into n, a new version, whether the reaction of u that has changed is withheld.
+// Spec: P-5.4.
 func withholdReaction(n *storepb.Note, u im.User, emoji string, withheld bool) {
 	n.Withheld = slices.DeleteFunc(n.Withheld, func(x *storepb.WithheldReaction) bool {
 		return x.User == string(u) &&
@@ -58,9 +58,8 @@ func withholdReaction(n *storepb.Note, u im.User, emoji string, withheld bool) {
 	}
 }
 
-// pin returns a note and its pin after u pins the entry or unpins it: the same note if nothing
-// changes. The act is withheld from blocker, if there is one: only u sees the change. Spec: P-5.4,
-// P-5.11.
+// pin returns the note and its pin after u has pinned or unpinned the entry. If nothing changes, it returns n
+// and p. With a blocker, the change is withheld from that user, and only u sees it. Spec: P-5.4, P-5.11.
 func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool,
 	nowMs uint64) (*storepb.Note, *storepb.Pinned) {
 	if seenBy(n, u).GetPinned() == pinned {
@@ -88,7 +87,7 @@ func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool,
 	return next, p
 }
 
-// changed returns the next version of a note, with the counts of n.
+// changed returns a copy of n as its next version.
 func changed(n *storepb.Note) *storepb.Note {
 	return &storepb.Note{
 		Version: n.GetVersion() + 1, Reactions: slices.Clone(n.GetReactions()), Pinned: n.GetPinned(),

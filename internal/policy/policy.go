@@ -1,6 +1,6 @@
-// Package policy has the rules of each kind of conversation: the roles for each action, and the
-// treatment by the server. Other packages ask for one of these answers, never for the kind, so that
-// a new kind of conversation is a new value here.
+// Package policy has the rules of each kind of conversation: the role that each action needs, and how the
+// server treats the conversation. Other packages ask for one of these answers, never for the kind. So a new
+// kind of conversation is a new value here.
 package policy
 
 import (
@@ -32,15 +32,15 @@ type Policy struct {
 	// Members says that users join and leave, and that there is a title. The record and the
 	// members are read from the store. Otherwise they follow from the conversation's id.
 	Members bool
-	// Pair says that the conversation is that of two users, who may be the same. Each is told
-	// how far the other has read, and may block the other.
+	// Pair says that the conversation is one of two users, who may be the same. Each user learns how far the
+	// other has read, and may block the other.
 	Pair bool
-	// List says that the conversation is a user's list of conversations and settings. No list
-	// has it, its entries are no messages, and none of them becomes a hint.
+	// List says that the conversation is a user's inbox: the list of their conversations and settings. No
+	// list names it, its entries are no messages, and none of them becomes a hint.
 	List bool
 
-	// Signals says that users send signals, HeldSignals that these wait for devices that are
-	// not connected. A group's do not wait: a user who was removed must get none of them.
+	// Signals says that users send signals, HeldSignals that signals wait for devices that are not connected.
+	// Those of a group do not wait: a user who was removed must get none of them.
 	Signals     bool
 	HeldSignals bool
 }
@@ -80,7 +80,7 @@ func freeze(p Policy) *Policy {
 	return &p
 }
 
-// Of is the policy of the conversations of a kind.
+// Of returns the policy of the conversations of a kind.
 func Of(k im.Kind) *Policy {
 	switch k {
 	case im.Direct:
@@ -93,10 +93,10 @@ func Of(k im.Kind) *Policy {
 	return other
 }
 
-// Frozen is the policy of a group that the operator has frozen. Spec: P-8.12.
+// Frozen returns the policy of a group that the operator has frozen. Spec: P-8.12.
 func Frozen() *Policy { return frozen }
 
-// OfRecord is the policy of the conversations whose record has a kind.
+// OfRecord returns the policy of the conversations with this kind in their record.
 func OfRecord(k petrelv1.ConvKind) *Policy {
 	switch k {
 	case petrelv1.ConvKind_CONV_KIND_DIRECT:

@@ -1,6 +1,6 @@
-// Package repeats keeps lines that repeat from filling a log. The first line is
-// written at once. The same line again is counted, and after a while one line says how
-// often it came. Only warnings and errors are counted: other lines tell of changes.
+// Package repeats sums up repeated lines of a log, so that they do not fill it. The first line is written at
+// once. Its repeats are counted, and after a while one line says how many there were. Only warnings and
+// errors are counted: other lines report changes.
 package repeats
 
 import (
@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	firstWait = 10 * time.Second // after the first line, until the sum of those that follow
-	maxWait   = 10 * time.Minute // each wait is twice as long as the one before, while the line repeats
-	maxLines  = 1024             // that are told apart; others are written each time
-	// lines with a request id that are written before others are counted: people look for them
+	firstWait = 10 * time.Second // from the first line to the sum of its repeats
+	maxWait   = 10 * time.Minute // for the next sum: while a line repeats, each wait is twice the one before
+	maxLines  = 1024             // that are counted at a time; others are written each time
+	// so many equal lines with a request id are written before repeats are counted: people search for the ids
 	withID = 10
 )
 
 // Handler is a slog.Handler that sums up lines.
 type Handler struct {
 	next  slog.Handler
-	with  string // what WithAttrs and WithGroup have added
+	with  string // the attributes and groups of WithAttrs and WithGroup
 	lines *lines
 }
 
-// lines are those that were written lately.
+// lines has the lines that were written lately.
 type lines struct {
 	seed maphash.Seed
 
@@ -39,9 +39,9 @@ type lines struct {
 type line struct {
 	due     time.Time     // when its sum is written
 	wait    time.Duration // until then
-	written int           // before the others were counted
-	count   int           // since the last sum
-	last    slog.Record   // of these
+	written int           // how often it was written before repeats were counted
+	count   int           // repeats since the last sum
+	last    slog.Record   // the last of these repeats
 	next    slog.Handler
 }
 
@@ -76,7 +76,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// repeats tells whether a line was written a short while ago, and counts it then.
+// repeats tells whether r repeats a line that was written lately, and counts it if so.
 func (l *lines) repeats(h *Handler, r slog.Record) bool {
 	key, id := h.key(r)
 	now := time.Now()
@@ -98,8 +98,8 @@ func (l *lines) repeats(h *Handler, r slog.Record) bool {
 	return true
 }
 
-// key tells lines apart. Numbers do not count, as in the texts of errors, which name
-// the try or the port: so the same line says how it goes on. id: it has a request id.
+// key returns a hash by which lines are compared. Digits in errors do not count, because they are the number
+// of a try or a port. id: the line has a request id.
 func (h *Handler) key(r slog.Record) (key uint64, id bool) {
 	var b strings.Builder
 	b.WriteString(r.Level.String())
@@ -113,7 +113,8 @@ func (h *Handler) key(r slog.Record) (key uint64, id bool) {
 	return maphash.String(h.lines.seed, b.String()), id
 }
 
-// writeAttr writes what counts of an attribute: texts, and which feed or partition it is about.
+// writeAttr writes the part of an attribute that counts in a comparison: texts, errors without digits, and
+// the number of a feed or partition.
 func writeAttr(b *strings.Builder, a slog.Attr) {
 	v := a.Value.Resolve()
 	switch {
@@ -136,7 +137,7 @@ func writeAttr(b *strings.Builder, a slog.Attr) {
 	b.WriteString(v.String())
 }
 
-// Run writes the sums when they are due, until ctx ends, and then those that are left.
+// Run writes the sums when they are due. When ctx ends, it writes those that are left.
 func (h *Handler) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -151,7 +152,7 @@ func (h *Handler) Run(ctx context.Context) {
 	}
 }
 
-// write writes the sums that are due.
+// write writes the sums that are due; all: also the others.
 func (l *lines) write(ctx context.Context, all bool) {
 	now := time.Now()
 	type sum struct {
@@ -165,7 +166,7 @@ func (l *lines) write(ctx context.Context, all bool) {
 			continue
 		}
 		if x.count == 0 {
-			delete(l.of, key) // it has ended
+			delete(l.of, key) // the line has not repeated since the last sum
 			continue
 		}
 		r := x.last
@@ -177,6 +178,6 @@ func (l *lines) write(ctx context.Context, all bool) {
 	}
 	l.mu.Unlock()
 	for _, s := range sums {
-		_ = s.next.Handle(ctx, s.r) // slog.Logger does not tell either
+		_ = s.next.Handle(ctx, s.r) // slog.Logger ignores it as well
 	}
 }

@@ -1,5 +1,6 @@
-// Package transaction changes records of the store: a transaction reads and plans writes, which
-// become durable at once. It is repeated if another node has changed a record that it has read.
+// Package transaction changes records of the store. A transaction reads records and plans writes, which
+// become durable as one unit. If a record has changed between its read and its write, the transaction is
+// repeated.
 package transaction
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Server is whose turn a transaction takes that is about no account.
+// Server stands for the account of transactions that are about no account.
 var Server im.Account
 
 // Manager makes the transactions of one node.
@@ -28,12 +29,12 @@ type Manager struct {
 // New makes a Manager.
 func New(st store.Store) *Manager { return &Manager{st, newTurns()} }
 
-// turns order the changes of one account on this node: a change puts a token into the account's
-// channel, and takes it out when its outcome is known. They only save work: the store notices
-// changes of the same account by other nodes. Authentication does not wait for them.
+// turns makes changes of one account on this node wait for each other. A change puts a token into the
+// account's channel, and takes it out when its outcome is known. This only saves repeats: the store notices
+// changes by other nodes, too. Authentication does not wait for turns.
 type turns struct {
 	seed maphash.Seed
-	of   [64]chan struct{} // capacity 1; an account has always the same one
+	of   [64]chan struct{} // capacity 1; an account always has the same one, and shares it with others
 }
 
 func newTurns() *turns {
@@ -54,7 +55,7 @@ func (t *turns) enter(ctx context.Context, accounts ...im.Account) (leave func()
 	for _, a := range accounts {
 		places = append(places, t.place(a))
 	}
-	slices.Sort(places) // everybody in the same order: nobody waits for who waits for them
+	slices.Sort(places) // all callers take them in the same order, so no two wait for each other
 	places = slices.Compact(places)
 	for i, p := range places {
 		select {
@@ -73,7 +74,7 @@ func (t *turns) leave(places []int) {
 	}
 }
 
-// try is enter for who would rather not wait.
+// try takes the turn of an account if it is free; false: it is not.
 func (t *turns) try(a im.Account) (leave func(), ok bool) {
 	p := t.place(a)
 	select {
@@ -84,24 +85,25 @@ func (t *turns) try(a im.Account) (leave func(), ok bool) {
 	}
 }
 
-// Tx is one transaction. It writes a record that it has read only if no node has written it since.
+// Tx is one transaction. If a record that it has read and is to write has changed since, it writes nothing. A
+// record that it has not read is written in any case (Put), or only if there is none (Create).
 type Tx struct {
 	store store.Store
-	was   map[string][]byte // by table, tenant and key, of what was read; nil: there was none
+	was   map[string][]byte // the values that were read, by table, tenant and key; nil: there was no record
 	puts  []store.RecordPut
 }
 
-// Begin returns a transaction that is not written by Do, but read only or written by Try.
+// Begin returns a transaction for reads alone: only Do and Try write what a transaction has planned.
 func (m *Manager) Begin() *Tx { return &Tx{store: m.store, was: map[string][]byte{}} }
 
-// maxTries is how often a transaction begins anew because a record has changed. On
-// one node they queue for a turn, so others are as many as there are nodes.
+// maxTries is how often Do tries a transaction while a record changes. The changes of one node wait for their
+// turn, so at most one of each other node competes.
 const maxTries = 20
 
-// Do makes a transaction about some accounts: f reads and plans it, and what it
-// planned becomes durable at once. f is called again if it was too late, so it
-// sets what it returns anew each time. written: it is durable, or it is not known whether it is.
-// Codes: those of f, disk_full, store_stalled, overloaded.
+// Do makes a transaction about some accounts. f reads records and plans writes, which then become durable as
+// one unit. If a record has changed since its read, Do calls f again, so each call of f has to set its
+// results anew. written: the writes are durable, or their outcome is unknown. Codes: those of f, disk_full,
+// store_stalled, overloaded.
 func (m *Manager) Do(ctx context.Context, of []im.Account, f func(*Tx) error) (written bool, err error) {
 	leave, err := m.turns.enter(ctx, of...)
 	if err != nil {
@@ -127,8 +129,8 @@ func (m *Manager) Do(ctx context.Context, of []im.Account, f func(*Tx) error) (w
 	return false, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 }
 
-// Try makes a transaction about an account, unless another one is under way: it does not wait. It does
-// nothing if a record has changed.
+// Try makes a transaction about an account, but does nothing if another one has the turn of the account: it
+// does not wait. It writes nothing if a record has changed.
 func (m *Manager) Try(ctx context.Context, a im.Account, f func(*Tx) error) error {
 	leave, ok := m.turns.try(a)
 	if !ok {
@@ -145,8 +147,8 @@ func (m *Manager) Try(ctx context.Context, a im.Account, f func(*Tx) error) erro
 	return nil
 }
 
-// Update writes records as one unit. It is not given up on with the caller: who
-// has the next turn reads what came of it. Codes: disk_full, store_stalled.
+// Update writes records as one unit. It goes on when ctx ends, because the next transaction of the account
+// has to see the outcome. Codes: disk_full, store_stalled.
 func (m *Manager) Update(ctx context.Context, puts ...store.RecordPut) error {
 	err := m.store.Update(context.WithoutCancel(ctx), puts)
 	switch {
@@ -162,25 +164,26 @@ func recordID(t store.Table, tenant im.Tenant, key []byte) string {
 	return fmt.Sprintf("%d %d %s", t, tenant, key)
 }
 
-// Record reads a record that the transaction may write.
+// Record reads a record, and notes its value for Put.
 func (tx *Tx) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
 	value, err := tx.store.Record(ctx, t, tenant, key)
 	tx.Saw(t, tenant, key, value)
 	return value, err
 }
 
-// Saw notes a record that was read in another way; nil: there is none.
+// Saw notes the value of a record that was read in another way; nil: there is none.
 func (tx *Tx) Saw(t store.Table, tenant im.Tenant, key, value []byte) {
 	tx.was[recordID(t, tenant, key)] = bytes.Clone(value)
 }
 
-// Put writes a record, or deletes it; if the transaction has read it, only as it was.
+// Put plans the write of a record; a nil value deletes it. If the transaction has read the record, it is
+// written only if it has not changed since.
 func (tx *Tx) Put(t store.Table, tenant im.Tenant, key, value []byte) {
 	was, read := tx.was[recordID(t, tenant, key)]
 	tx.puts = append(tx.puts, store.RecordPut{Table: t, Tenant: tenant, Key: key, Value: value, Check: read, Was: was})
 }
 
-// Create writes a record if there is none.
+// Create plans the write of a record that must not exist yet.
 func (tx *Tx) Create(t store.Table, tenant im.Tenant, key, value []byte) {
 	tx.puts = append(tx.puts, store.RecordPut{Table: t, Tenant: tenant, Key: key, Value: value, Check: true})
 }
@@ -191,7 +194,7 @@ type message[T any] interface {
 	UnmarshalVT([]byte) error
 }
 
-// Parse reads a record; nil: there is none.
+// Parse decodes the value of a record; nil: there is none. what names the record in errors.
 func Parse[T any, M message[T]](what string, value []byte) (*T, error) {
 	if value == nil {
 		return nil, nil
@@ -203,7 +206,7 @@ func Parse[T any, M message[T]](what string, value []byte) (*T, error) {
 	return m, nil
 }
 
-// Each reads the records of a table whose key begins with a prefix, in their order.
+// Each calls f for the records of a table whose key begins with a prefix, in the order of the keys.
 func Each[T any, M message[T]](ctx context.Context, st store.Store, what string, t store.Table, tenant im.Tenant,
 	prefix []byte, f func(key, value []byte, m *T)) error {
 	var bad error

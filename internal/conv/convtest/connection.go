@@ -17,8 +17,8 @@ type Screen struct {
 	Out *fanout.Outbox
 }
 
-// Online enters a user into the online table. The client asks for wants before it is in
-// the table: from then on conversations read what it asked for, from other goroutines.
+// Online enters a user into the online table. wants set what the client asks for before it is in the table,
+// because from then on other goroutines read that.
 func (n *Node) Online(u im.User, wants ...func(*fanout.Outbox)) *Screen {
 	f := fanout.NewFlusher(func() {})
 	s := &Screen{t: n.T, Out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, f, 1<<20)}
@@ -33,19 +33,19 @@ func (n *Node) Online(u im.User, wants ...func(*fanout.Outbox)) *Screen {
 	return s
 }
 
-// Notes is the wish for notes, as a client says it in its hello.
+// Notes asks for notes, as a client does in its hello.
 func Notes(o *fanout.Outbox) { o.Notes = true }
 
-// Receipts is the wish for receipts.
+// Receipts asks for receipts.
 func Receipts(o *fanout.Outbox) { o.Receipts = true }
 
-// Signals is the wish for signals.
+// Signals asks for signals.
 func Signals(o *fanout.Outbox) { o.Signals = true }
 
-// Mentions is the wish for hints, and for those of mentions among them.
+// Mentions asks for hints, also for those of mentions.
 func Mentions(o *fanout.Outbox) { o.Hints, o.Mentions = true, true }
 
-// Frames takes the frames that wait in the outbox.
+// Frames takes the waiting frames out of the outbox.
 func (s *Screen) Frames() []*petrelv1.ServerFrame {
 	p, _ := s.Out.Take()
 	defer s.Out.Wrote(p, 0)
@@ -62,7 +62,7 @@ func (s *Screen) Frames() []*petrelv1.ServerFrame {
 	return frames
 }
 
-// Got is what was pushed and answered since the last look: "seq:body", "ack seq", "code".
+// Got returns the pushes and answers since the last look, as "seq:body", "ack seq" or a code.
 func (s *Screen) Got() []string {
 	var all []string
 	for _, f := range s.Frames() {

@@ -53,7 +53,7 @@ func (n *Node) Open(o conv.Options) {
 	}
 }
 
-// Submit queues sends and returns where their results come, in order.
+// Submit queues sends and returns the channels of their results, in the same order.
 func (n *Node) Submit(sends ...*conv.Send) []chan conv.Result {
 	out := make([]chan conv.Result, len(sends))
 	for i, s := range sends {
@@ -105,10 +105,10 @@ func (n *Node) Group(users ...im.User) im.Key {
 	return key
 }
 
-// NewGroup is the key of a group that does not exist yet.
+// NewGroup returns the key of a group that does not exist yet.
 func NewGroup() im.Key { return im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()} }
 
-// Message is a send of a text. after < 0: without after.
+// Message returns a send of a text. after < 0: it is sent without after.
 func Message(key im.Key, from im.User, k string, after int, text string) *conv.Send {
 	s := &conv.Send{Conv: key, Keyed: after < 0}
 	if after > 0 {
@@ -119,7 +119,7 @@ func Message(key im.Key, from im.User, k string, after int, text string) *conv.S
 	return s
 }
 
-// Entry is a change of members by the operator.
+// Entry returns a send of the operator that changes members.
 func Entry(key im.Key, k string, change *petrelv1.MemberChange) *conv.Send {
 	s := &conv.Send{Conv: key, Keyed: true}
 	s.Entry.ClientMsgId = k
@@ -127,12 +127,12 @@ func Entry(key im.Key, k string, change *petrelv1.MemberChange) *conv.Send {
 	return s
 }
 
-// Kick removes a user from a group, by the operator.
+// Kick returns a send of the operator that removes a user from a group.
 func Kick(key im.Key, k string, u im.User) *conv.Send {
 	return Entry(key, k, &petrelv1.MemberChange{Removed: []string{string(u)}})
 }
 
-// Add adds a user to a group, by the operator.
+// Add returns a send of the operator that adds a user to a group.
 func Add(key im.Key, k string, u im.User) *conv.Send {
 	return Entry(key, k, &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: string(u)}}})
 }
@@ -145,8 +145,7 @@ func WantCode(t testing.TB, r conv.Result, code im.Code) {
 	}
 }
 
-// History reads the whole history of a conversation by page, as "seq:body". page reads one page for
-// one user.
+// History returns the whole history of a conversation as "seq:body". page reads one page for one user.
 func History(t testing.TB, page func(*convpb.GetHistory) (*convpb.History, error)) []string {
 	t.Helper()
 	var all []string
@@ -172,7 +171,7 @@ func History(t testing.TB, page func(*convpb.GetHistory) (*convpb.History, error
 	}
 }
 
-// Show is messages as "seq:body".
+// Show returns messages as "seq:body".
 func Show(messages []*petrelv1.Message) []string {
 	all := make([]string, len(messages))
 	for i, m := range messages {
@@ -181,7 +180,7 @@ func Show(messages []*petrelv1.Message) []string {
 	return all
 }
 
-// show is a message as "seq:body".
+// show returns a message as "seq:body".
 func show(m *petrelv1.Message) string {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text:
@@ -199,7 +198,7 @@ func show(m *petrelv1.Message) string {
 	}
 }
 
-// marks tells what rewrote an entry.
+// marks says by which entries m was edited and recalled.
 func marks(m *petrelv1.Message) string {
 	var s string
 	if m.EditedBy != 0 {
@@ -211,7 +210,7 @@ func marks(m *petrelv1.Message) string {
 	return s
 }
 
-// SeqsOf are the seqs of rows.
+// SeqsOf returns the seqs of rows.
 func SeqsOf(t testing.TB, rows [][]byte) []im.Seq {
 	t.Helper()
 	var all []im.Seq

@@ -46,14 +46,14 @@ func (g *Gate) noteWritten(b *store.Batch) {
 	g.reads.written.Add(uint64(n))
 }
 
-// OnMember calls f before the record of one member is read. nil ends it.
+// OnMember has f called before the record of one member is read. nil ends it.
 func (g *Gate) OnMember(f func(im.User)) {
 	g.reads.mu.Lock()
 	g.reads.onMember = f
 	g.reads.mu.Unlock()
 }
 
-// BreakMembers has every read of the record of one member return err. nil ends it.
+// BreakMembers makes each read of the record of one member return err. nil ends it.
 func (g *Gate) BreakMembers(err error) {
 	g.reads.mu.Lock()
 	g.reads.broken = err

@@ -22,14 +22,14 @@ type Gate struct {
 
 	mu       sync.Mutex    // tier 0; guards the fields below
 	held     chan struct{} // closed when the gate opens; nil: it is open
-	at       point         // with held: where commits wait
+	at       point         // where commits wait while the gate is held
 	breaks   bool          // the next commit breaks the store
 	poisoned bool          // the feed takes nothing until it is taken over
 	full     bool          // commits are refused
-	doubtful *bool         // the outcome of the next commit is unknown; whether it is stored
+	doubtful *bool         // the outcome of the next commit is unknown; the value says whether it is stored
 	stopped  int           // see Stopped
 
-	damaged func(c im.Key, from, to im.Seq) bool // whether a read meets damage; from 0: not a read of rows
+	damaged func(c im.Key, from, to im.Seq) bool // whether a read meets damage; from is 0 if it reads no rows
 
 	onWritable func()
 	onRow      func(store.Row)
@@ -49,8 +49,8 @@ const newestRow = im.Seq(1<<64 - 1)
 
 var errBroken = errors.New("broken disk")
 
-// Shut holds commits between write and sync: the store shows their rows, and they
-// become durable when open is called.
+// Shut holds commits between write and sync: the store shows their rows, but they become durable only when
+// open is called.
 func (g *Gate) Shut() (open func()) { return g.shut(atSync) }
 
 // ShutStore holds commits before the store gets them.
@@ -74,8 +74,8 @@ func (g *Gate) shut(at point) (open func()) {
 	}
 }
 
-// Open lets all commits go that wait. A test that ends while it holds some needs it: the
-// conversations end when all of theirs are stored.
+// Open lets all waiting commits go. A test that ends while the gate holds commits must call it: conv.Convs
+// ends only when all its commits are stored.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,15 +92,14 @@ func (g *Gate) Refuse(full bool) {
 	g.mu.Unlock()
 }
 
-// Break makes the next commit fail with an unknown outcome, and the store with
-// it.
+// Break makes the next commit, and then the store, fail with an unknown outcome.
 func (g *Gate) Break() {
 	g.mu.Lock()
 	g.breaks = true
 	g.mu.Unlock()
 }
 
-// Poison makes the store take nothing of the feed until it is taken over.
+// Poison makes the store take no commit of the feed until it is taken over.
 func (g *Gate) Poison() {
 	g.mu.Lock()
 	g.poisoned = true
@@ -114,7 +113,7 @@ func (g *Gate) Doubt(stored bool) {
 	g.mu.Unlock()
 }
 
-// Stall makes the store report that it takes no commits, and take them nevertheless.
+// Stall makes Writable return ErrStalled, while the store still takes commits.
 func (g *Gate) Stall() { g.stalled.Store(true) }
 
 // Stopped counts the commits that Refuse and ShutStore have kept from the store.
@@ -124,25 +123,25 @@ func (g *Gate) Stopped() int {
 	return g.stopped
 }
 
-// Durable is the highest seq in the commits that are durable.
+// Durable returns the highest seq in the commits that are durable.
 func (g *Gate) Durable() im.Seq { return im.Seq(g.durable.Load()) }
 
-// OnWritable calls f whenever the store is asked whether it takes commits.
+// OnWritable has f called whenever the store is asked whether it takes commits.
 func (g *Gate) OnWritable(f func()) {
 	g.mu.Lock()
 	g.onWritable = f
 	g.mu.Unlock()
 }
 
-// OnRow calls f for each row that is read. nil ends it.
+// OnRow has f called for each row that is read. nil ends it.
 func (g *Gate) OnRow(f func(store.Row)) {
 	g.mu.Lock()
 	g.onRow = f
 	g.mu.Unlock()
 }
 
-// Damage makes reads fail for which f returns true. f gets the range of rows of a read, or from 0
-// for a read of other records of a conversation.
+// Damage makes those reads fail for which f returns true. f gets the range of the read rows; for a read of
+// other records of a conversation, from is 0.
 func (g *Gate) Damage(f func(c im.Key, from, to im.Seq) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
