@@ -41,7 +41,7 @@ type File struct {
 	Name       string `json:"name"`
 	Bytes      int64  `json:"bytes"`
 	SHA256     string `json:"sha256"`
-	ModifiedNs int64  `json:"modified_ns,string"` // of the file that was copied, Unix nanoseconds
+	ModifiedNs int64  `json:"modified_ns,string"` // of the original, Unix nanoseconds
 }
 
 // BadBackup is the error of a backup that has changed since it was made.
@@ -140,7 +140,8 @@ func parseManifest(dir string, b, line []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// checkName refuses anything but the name of a file in a folder: a manifest may come from anywhere.
+// checkName refuses every name that is not that of a file directly in a folder: a manifest may come from
+// anywhere.
 func checkName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") || name == pebbleLock {
 		return errors.New("no name of a file of a backup")

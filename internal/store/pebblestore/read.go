@@ -35,8 +35,8 @@ func (p plain) Error() string {
 // Unwrap is the error itself.
 func (p plain) Unwrap() error { return p.error }
 
-// get returns a copy of the value of key, nil if there is none; an empty value
-// is not nil.
+// get returns a copy of the value of key, nil if there is none; an empty value is not nil. A key in a damaged
+// range is ErrCorrupt.
 func (s *Store) get(key []byte) ([]byte, error) {
 	if err := s.sound(key); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return s.lookup(key)
 }
 
-// lookup is get without the check for damaged ranges.
+// lookup does the same without the check for damaged ranges.
 func (s *Store) lookup(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
 	switch {
@@ -76,13 +76,13 @@ func (s *Store) read(ctx context.Context, f func() error) error {
 	return nil
 }
 
-// scan calls fn for the keys from lower to below upper until it returns false
-// or an error. key and value are valid during the call.
+// scan calls fn for the keys with lower <= key < upper, ascending, until fn returns false or an error. key and
+// value are valid during the call.
 func (s *Store) scan(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
 	return s.walk(ctx, lower, upper, (*pebble.Iterator).First, (*pebble.Iterator).Next, fn)
 }
 
-// scanDown is scan, beginning with the last key.
+// scanDown does the same in descending order.
 func (s *Store) scanDown(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
 	return s.walk(ctx, lower, upper, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, fn)
 }
@@ -138,9 +138,9 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err erro
 	return row, nil
 }
 
-// lastSound returns an error if a row above row may have been lost. That is impossible if row, or a row below
-// it, was appended after the loss: its owner knew the head then, and all later rows are newer too. A
-// rewritten row proves nothing about the rows above it.
+// lastSound returns an error if rows above row, the last one that is there, may have been lost. They were not
+// if row was appended after the loss: its owner knew the head. A rewritten row proves nothing about the rows
+// above it, so then the row below it is judged in the same way.
 func (s *Store) lastSound(c im.Key, row *store.Row) error {
 	rows := convRange(kindRow, c)
 	from := rows.From
@@ -158,7 +158,7 @@ func (s *Store) lastSound(c im.Key, row *store.Row) error {
 	return nil
 }
 
-// endSound returns nil if one of the last rows of a conversation was appended after the loss of r.
+// endSound is lastSound for one damaged range r, among the keys with from <= key < to.
 func (s *Store) endSound(r *damagedRange, from, to []byte) error {
 	appended := false
 	err := s.scanDown(context.Background(), from, to, func(k, v []byte) (bool, error) {
@@ -210,7 +210,7 @@ func (s *Store) rows(ctx context.Context, c im.Key, from, to im.Seq, down bool, 
 				return false, fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
 			}
 			if damaged {
-				if err := s.sound(k); err != nil { // it may be one that was rewritten
+				if err := s.sound(k); err != nil { // a newer version of it may have been lost
 					return false, err
 				}
 			}
@@ -229,8 +229,8 @@ func (s *Store) rows(ctx context.Context, c im.Key, from, to im.Seq, down bool, 
 	return nil
 }
 
-// Dedupe implements store.Store. Nearly every hash is new, so the filters of all levels are asked before a
-// block is read.
+// Dedupe implements store.Store. Nearly every hash is new, so it asks the filters of all levels before it reads
+// a block.
 func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) (seqs []im.Seq, err error) {
 	err = s.read(ctx, func() error {
 		var lower, upper [dedupeKeyLen]byte
@@ -379,7 +379,7 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 	im.Assert(!k.ByName(), "marks of kind %d are ordered by name", k)
 	lower := markKey(c, k, from, name)
 	if name != "" {
-		lower = append(lower, 0) // the least key behind it
+		lower = append(lower, 0) // the least key above it
 	}
 	return s.marks(ctx, c, k, from, to, lower, after(markKey(c, k, to, "")), func(q im.Seq, key, v []byte) bool {
 		return fn(q, string(key[markKeyLen:]), v)

@@ -10,13 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// keyScrub has the time of the last pass.
+// keyScrub is the key of the time at which the last pass ended.
 var keyScrub = []byte("sscrub")
 
 // scrubFirst is how long after a start the first pass begins at the earliest.
 const scrubFirst = time.Minute
 
-// scrub reads all tables once in ScrubEvery, slowly, until Close: so it finds damage before a reader does.
+// scrub reads all tables once in ScrubEvery, slowly, until Close, to find damage before a reader does.
 func (s *Store) scrub() {
 	if s.o.ScrubEvery < 0 {
 		return
@@ -34,7 +34,7 @@ func (s *Store) scrub() {
 	}
 }
 
-// rest waits; false: the store closes, or has failed.
+// rest waits for d; false: the store closes, or has failed.
 func (s *Store) rest(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
