@@ -84,7 +84,7 @@ type Store interface {
 	// callers ask for no more than exists.
 	Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
 
-	// RowsDown does the same in descending order. Both read few rows beyond the last one that fn gets.
+	// RowsDown calls fn like Rows, in descending order. Both read few rows beyond the last one that fn gets.
 	RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
 
 	// Sizes calls fn for each conversation that has rows, in no certain order, until fn returns false. It reads
@@ -136,7 +136,7 @@ type Store interface {
 	// ErrTrimmed if one of them was trimmed.
 	ScanFeed(ctx context.Context, f Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error
 
-	// TrimFeed forgets the commits up to and including upTo.
+	// TrimFeed removes the commits up to and including upTo.
 	TrimFeed(ctx context.Context, f Feed, upTo im.Pos) error
 
 	// Record returns the value of a record, nil if there is none. Records calls fn for the records whose key
@@ -173,7 +173,7 @@ type Store interface {
 	Close() error
 }
 
-// SizeSamples is how many rows of a conversation are read to estimate its bytes.
+// SizeSamples is how many rows of a conversation are read at most to estimate its bytes.
 const SizeSamples = 8
 
 // Size is the size of a conversation.
@@ -224,7 +224,7 @@ type FeedState uint8
 const (
 	FeedOpen   FeedState = 0
 	FeedMoving FeedState = 1 // it is being copied to another database, and still takes batches
-	FeedSealed FeedState = 2 // it takes no batches: another database has it, or is about to
+	FeedSealed FeedState = 2 // it takes no batches: another database has it, or will soon
 	// it takes no batches: its database lacks acked commits. Holders never returns this state: it returns
 	// ErrRewound, and the store has failed
 	FeedLost FeedState = 3

@@ -31,8 +31,8 @@ type BackupOptions struct {
 	To   string // folder of the backups; made if it is missing
 	Rate int64  // bytes per second that are read; 0: no limit
 
-	// Checkpoint asks the server that has the data folder in use for a checkpoint,
-	// and returns its name. See Store.Checkpoint.
+	// Checkpoint asks the server that uses the data folder for a checkpoint, and returns its name. See
+	// Store.Checkpoint. nil: Backup fails if the folder is in use.
 	Checkpoint func(context.Context) (name string, err error)
 
 	// Progress is called after each piece with the bytes read so far and the bytes in all; nil: no calls.
@@ -193,7 +193,7 @@ func readable(o Options, dir string) (finding, error) {
 	return f, nil
 }
 
-// toFolder makes the next backup in the folder to.
+// toFolder makes the next backup, of src, in to, the folder of backups.
 func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err error) {
 	if err := makeDir(c.fs, to); err != nil {
 		return t, err
@@ -254,8 +254,8 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 	return t, syncDir(c.fs, to)
 }
 
-// link links the table at from to the path to, and reports success. It fails if the table's length has
-// changed, or if the file system of the backups has no links.
+// link makes to a hard link of the table at from, and tells whether that succeeded. It fails if the length of
+// the table has changed, or if the file system of the backups has no links.
 func (c *copier) link(from, to string, bytes int64) bool {
 	st, err := c.fs.Stat(from)
 	return err == nil && st.Size() == bytes && c.fs.Link(from, to) == nil

@@ -44,7 +44,7 @@ type File struct {
 	ModifiedNs int64  `json:"modified_ns,string"` // of the original, Unix nanoseconds
 }
 
-// BadBackup is the error of a backup that has changed since it was made.
+// BadBackup is the error of a backup that has changed since it was made, is unfinished, or has another format.
 type BadBackup struct {
 	Folder string
 	File   string // empty: it is no single file
@@ -149,7 +149,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// bytes is the size of all files.
+// bytes returns the size of all files.
 func (m *Manifest) bytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.Bytes

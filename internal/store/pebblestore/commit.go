@@ -76,7 +76,7 @@ func (q *queue) take(buf []*commit) []*commit {
 	return buf
 }
 
-// oldest returns the time at which the oldest commit was queued, zero if there is none.
+// oldest returns the time at which the oldest commit in the queue was begun, zero if there is none.
 func (q *queue) oldest() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,7 +213,7 @@ func (s *Store) callBack() {
 		select {
 		case <-s.queue.ready:
 		case <-outage:
-			outage = nil // it stays closed; later commits make ready
+			outage = nil // it stays closed; later commits wake queue.ready
 		case <-s.stop:
 			stopping = true
 		}

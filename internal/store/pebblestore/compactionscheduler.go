@@ -22,7 +22,7 @@ type compactions struct {
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	open    bool       // begin was called, and Unregister was not
-	rest    time.Time  // no compaction begins before
+	rest    time.Time  // no compaction begins before this time
 	running int
 }
 

@@ -94,7 +94,8 @@ func (all damagedRanges) last() uint64 {
 	return all[len(all)-1].N
 }
 
-// with returns all and the newer ranges of more, its second copy: either copy may lack the last ranges.
+// with returns all, and behind it the newer ranges of more. The two are copies of one list, and either may lack
+// the last ranges.
 func (all damagedRanges) with(more damagedRanges) damagedRanges {
 	i := slices.IndexFunc(more, func(r damagedRange) bool { return r.N > all.last() })
 	if i < 0 {
@@ -137,7 +138,7 @@ func (s *Store) markOf(key []byte) (uint64, error) {
 	return n, err
 }
 
-// doubted returns the newest of some ranges that has key; nil: there is none, or a mark of key holds for it.
+// doubted returns the newest range in some that has key; nil: there is none, or a mark of key holds for it.
 func (s *Store) doubted(key []byte, some damagedRanges) (*damagedRange, error) {
 	r := some.having(key)
 	if r == nil {

@@ -23,7 +23,7 @@ import (
 // mendtable.go rewrites the table.
 type damage struct {
 	log *slog.Logger
-	met atomic.Uint64 // times
+	met atomic.Uint64 // how often something met damage
 
 	news chan struct{} // capacity 1; a token: files has a new one
 

@@ -24,7 +24,7 @@ var (
 // folderEvery is the interval at which a store checks that its folder is still there.
 const folderEvery = 500 * time.Millisecond
 
-// expect refuses a folder without a store where there should be one: its volume may not be mounted, and a new
+// expect refuses a folder without a store if one is expected there: its volume may not be mounted, and a new
 // store would then be made on another disk. It writes nothing.
 func (p place) expect(o Options) error {
 	for _, path := range []string{p.db, p.witness} {
@@ -149,8 +149,8 @@ func (p place) leaveToOwner(name string) {
 	}
 }
 
-// lockFolder locks the folder itself: the lock file can be deleted while a server runs. The result releases
-// both locks: that of the folder, and with, that of the lock file.
+// lockFolder locks the folder itself: the lock file can be deleted while a server runs. Closing the result ends
+// this lock and closes with, the lock of the lock file.
 func (p place) lockFolder(with io.Closer) (io.Closer, error) {
 	if p.fs != vfs.Default {
 		return with, nil
@@ -199,7 +199,8 @@ func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	}
 }
 
-// checkFolder compares the files under their names with those in here, which the first call fills.
+// checkFolder returns an error if the folder is gone. It compares the folder, the witness and the database with
+// those in here, which the first call fills, and looks for the newest log file.
 func (s *Store) checkFolder(here map[string]os.FileInfo) error {
 	for _, path := range []string{s.place.dir, s.place.witness, s.place.db} {
 		now, err := os.Stat(path)

@@ -17,7 +17,7 @@ const (
 	syncBytes = 1 << 20
 )
 
-// copier copies files, hashes them on the way, and reads no more than rate.
+// copier copies files, hashes them on the way, and reads at most rate bytes per second.
 type copier struct {
 	ctx      context.Context
 	fs       vfs.FS
@@ -43,7 +43,7 @@ func (c *copier) read(out io.Writer, path string, f sourceFile) (File, error) {
 	return File{Name: f.name, Bytes: f.bytes, SHA256: sum, ModifiedNs: f.modified.UnixNano()}, nil
 }
 
-// copyTo copies the file f, which is at path, to the path to. The copy is durable except for its name.
+// copyTo copies the file f, which is at path, into a new file, to. The copy is durable except for its name.
 func (c *copier) copyTo(to, path string, f sourceFile) (File, error) {
 	var d File
 	err := c.create(to, func(out io.Writer) (err error) {
@@ -53,7 +53,7 @@ func (c *copier) copyTo(to, path string, f sourceFile) (File, error) {
 	return d, err
 }
 
-// create makes the file at the path to with the content that fill writes. It is durable except for its name.
+// create makes a new file, to, with the content that fill writes. The file is durable except for its name.
 func (c *copier) create(to string, fill func(io.Writer) error) error {
 	f, err := c.fs.Create(to, vfs.WriteCategoryUnspecified)
 	if err != nil {

@@ -27,7 +27,7 @@ func (s seal) next() seal { return seal{Number: 1 + s.Number%2} }
 // sealEvery is how often a store makes a new seal while commits come.
 const sealEvery = time.Second
 
-// sealShare bounds the time that seals take on a slow disk: one part of this many.
+// sealShare bounds the time that seals take on a slow disk: at most 1/sealShare of all time.
 const sealShare = 100
 
 const sealText = "The witness of this Petrel store knows the inode number of this file. So the server notices when an older copy of the folder was written over it.\n"

@@ -231,8 +231,8 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 	return &guardedDir{File: f, g: g, name: name}, nil
 }
 
-// GetDiskUsage implements vfs.FS. Pebble would count an error as its own failure, and asks only to pace
-// deletions.
+// GetDiskUsage implements vfs.FS. It turns each error into ErrUnsupported: Pebble asks only to pace deletions,
+// and would count another error as its own failure.
 func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 	u, err := g.FS.GetDiskUsage(name)
 	if err != nil {

@@ -121,7 +121,7 @@ func (m manifest) check(fs vfs.FS, path, name string) (missing string, cause err
 	return "", nil
 }
 
-// newManifest describes a manifest by its content.
+// newManifest returns the entry in the inventory of a manifest with this content.
 func newManifest(name string, content []byte) manifest {
 	n, _ := manifestNumber(name) // 0 fits no marker
 	return manifest{Number: n, Length: uint64(len(content)), Sum: sha256.Sum256(content)}

@@ -43,7 +43,7 @@ func (s *Store) mender() {
 // mendIfDamaged mends a table if it is in use, and if a second read finds it damaged too.
 func (s *Store) mendIfDamaged(file string) error {
 	t, err := s.tableOf(file)
-	if err != nil || t == nil { // it is in use no more
+	if err != nil || t == nil { // nil: it is not in use any more
 		return err
 	}
 	p := s.o.place()
@@ -190,7 +190,7 @@ func (s *Store) newer(r damagedRange, older damagedRanges) (keys [][]byte, err e
 // errBusy is the error of exclusive when calls do not end in time.
 var errBusy = errors.New("calls are under way")
 
-// exclusiveWithin bounds the time for which new calls wait for exclusive to begin.
+// exclusiveWithin bounds how long exclusive waits for the calls under way, since new calls wait for exclusive.
 const exclusiveWithin = time.Second
 
 // exclusive runs f while no call uses Pebble and nothing is queued. New calls wait in enter meanwhile. Errors:
@@ -264,7 +264,7 @@ func (p place) keepAside(aside, name string) error {
 // freshTable returns the path of the table that will replace a damaged one.
 func (p place) freshTable() string { return p.fs.PathJoin(p.dir, "table.new") }
 
-// replaceTable puts the fresh table in the place of a file of the database.
+// replaceTable renames the fresh table to the name of a file of the database, durably.
 func (p place) replaceTable(name string) error {
 	if err := p.fs.Rename(p.freshTable(), p.fs.PathJoin(p.db, name)); err != nil {
 		return err

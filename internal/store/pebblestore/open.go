@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 	s.tasks.Go(s.watch)
 	if s.place.fs == vfs.Default {
 		here := map[string]os.FileInfo{}
-		_ = s.checkFolder(here) // an error comes back in watchFolder
+		_ = s.checkFolder(here) // watchFolder meets an error again
 		s.tasks.Go(func() { s.watchFolder(here) })
 	}
 	s.tasks.Go(s.keepSeal)
@@ -214,7 +214,7 @@ type finding struct {
 	unmarked bool // the store mark is missing
 }
 
-// open opens the store in a folder that is locked.
+// open opens the store in a folder that is locked, and first makes one if there is none.
 func open(o Options, p place) (*Store, error) {
 	if err := p.dropCheckpoints(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)

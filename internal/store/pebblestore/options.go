@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options of a store. The zero value of a field stands for its default.
+// Options configure a store. The zero value of a field stands for its default.
 type Options struct {
 	Dir string // made if it is missing
 	FS  vfs.FS // nil: the disk

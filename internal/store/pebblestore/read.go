@@ -16,7 +16,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// asRead turns an error of Pebble into one of the contract.
+// asRead wraps an error of Pebble about damage in ErrCorrupt, and returns any other error as it is.
 func asRead(err error) error {
 	if err != nil && pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, plain{err})
@@ -32,7 +32,7 @@ func (p plain) Error() string {
 	return strings.ReplaceAll(p.error.Error(), "\n<corruption detail carrier>", "")
 }
 
-// Unwrap is the error itself.
+// Unwrap returns the error itself.
 func (p plain) Unwrap() error { return p.error }
 
 // get returns a copy of the value of key, nil if there is none; an empty value is not nil. A key in a damaged
@@ -44,7 +44,7 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return s.lookup(key)
 }
 
-// lookup does the same without the check for damaged ranges.
+// lookup returns a copy of the value of key like get, without the check for damaged ranges.
 func (s *Store) lookup(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
 	switch {
@@ -82,7 +82,7 @@ func (s *Store) scan(ctx context.Context, lower, upper []byte, fn func(key, valu
 	return s.walk(ctx, lower, upper, (*pebble.Iterator).First, (*pebble.Iterator).Next, fn)
 }
 
-// scanDown does the same in descending order.
+// scanDown calls fn like scan, in descending order.
 func (s *Store) scanDown(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
 	return s.walk(ctx, lower, upper, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, fn)
 }
@@ -286,7 +286,7 @@ func (s *Store) Conversation(ctx context.Context, c im.Key) (rec *storepb.Conver
 	return rec, nil
 }
 
-// asRecord marks the error of a record that cannot be decoded.
+// asRecord wraps the error of a record that cannot be decoded in ErrCorrupt.
 func asRecord(err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
@@ -356,7 +356,7 @@ func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (rec *storepb.C
 	return rec, nil
 }
 
-// users calls fn for the records of the users whose id is greater than from; "": of all.
+// users calls fn for the records of the users of c with ids greater than from; an empty from means all users.
 func (s *Store) users(ctx context.Context, kind byte, c im.Key, from im.User,
 	fn func(im.User, []byte) (bool, error)) error {
 	lower, upper := convKey(kind, c), after(convKey(kind, c))
@@ -396,7 +396,8 @@ func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name st
 		})
 }
 
-// marks calls fn for the marks of a kind between two keys, whose seqs are from and to.
+// marks calls fn for the marks of a kind with lower <= key < upper. from and to are the lowest and the highest
+// seq in this range.
 func (s *Store) marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, lower, upper []byte,
 	fn func(q im.Seq, key, v []byte) bool) error {
 	if from > to {

@@ -197,9 +197,9 @@ func (w withTables) List(dir string) ([]string, error) {
 	return append(names, w.more...), err
 }
 
-// listed is the content of the manifest and of the tables.
+// listed is the result of place.tables: the tables that the manifest names, and what they say of the store.
 type listed struct {
-	tables []table // those that are missing too
+	tables []table // also those whose file is missing
 	ranges damagedRanges
 	base   *last // the last commit in the tables; nil: not known
 }
@@ -300,7 +300,7 @@ func (w withoutLogs) List(dir string) ([]string, error) {
 // logCut is the length up to which a log file is kept.
 type logCut struct {
 	name string
-	keep int64 // 0: the whole file goes
+	keep int64 // 0: the whole file is removed
 }
 
 // cutLogs keeps the longest unbroken run of commits after the last one in the tables. If a damaged table may
@@ -349,9 +349,9 @@ func (p place) givenUp() func(wal.LogicalLog) bool {
 	return func(l wal.LogicalLog) bool { return len(inv.Logs) > 0 && uint64(l.Num) < slices.Min(inv.Logs) }
 }
 
-// follow reads a log file after commit n. With any, the first commit in it may have any number. keep is the
-// length of the part that is readable and continues n without a gap, and reached is the last commit in that
-// part. gap: a commit behind it leaves out a number. clean: the read has met no damage.
+// follow reads a log file that should continue commit n; if any is set, its first commit may have any number.
+// keep is the length of the part that is readable and continues n without a gap, and reached is the last commit
+// in it. gap: the commit behind that part leaves out a number. clean: the read has met no damage.
 func follow(l wal.LogicalLog, n uint64, any bool) (keep int64, reached uint64, gap, clean bool) {
 	keep, err := readLog(l, func(c uint64) bool {
 		if gap = c > n+1 && !any; !gap {

@@ -277,8 +277,8 @@ func (s *settler) concerns(c im.Key) bool {
 	})
 }
 
-// conversations returns the conversations in which something may be lost: of those with a head record or rows,
-// or in the feed.
+// conversations returns the conversations that may have lost something, as far as a head record, a row or the
+// feed names them.
 func (s *settler) conversations() (map[im.Key]bool, error) {
 	convs := map[im.Key]bool{}
 	for c := range s.heads {
@@ -340,9 +340,8 @@ func (s *settler) lostRowsOnly(r damagedRange, convs map[im.Key]bool) (bool, err
 	return missing > 0 && missing == r.Entries, nil
 }
 
-// dropOlder deletes the keys of a range whose lost version may be newer: a row that was recalled, a member who
-// was removed, a token that was revoked. Head records and cursors stay, and so do keys that are written only
-// once.
+// dropOlder deletes the keys of a range whose lost version may be newer. That may have recalled a row, removed
+// a member or revoked a token. Head records and cursors stay, and so do keys that are written only once.
 func (s *settler) dropOlder(r damagedRange) error {
 	return s.commit(func() error {
 		return s.each(r.keyRange, func(k, _ []byte) error {

@@ -125,11 +125,11 @@ func (p place) empty(dir string) {
 	}
 }
 
-// belongings are what a data folder may hold before a store comes into it:
-// locks, the secrets of the command line, and what a new disk has.
+// belongings are the names that a data folder may hold before a restore: locks, the secrets of the command
+// line, and what a new disk has.
 var belongings = []string{"lock", "pid", backupLock, "admin.key", "tokens", "lost+found"}
 
-// prepare refuses a folder that holds something, and removes the remains of an unfinished restore.
+// prepare refuses a folder that holds anything else, and removes the remains of an unfinished restore.
 func (p place) prepare() error {
 	names, err := p.fs.List(p.dir)
 	if err != nil {
@@ -191,7 +191,7 @@ func backupsIn(names []string) []string {
 	return all
 }
 
-// takeAll copies the files of a backup into the folder to.
+// takeAll copies the files of the backup in from into the folder to, and checks them.
 func (c *copier) takeAll(from, to string, m *Manifest) error {
 	c.total = m.bytes()
 	for _, f := range m.Files {
@@ -305,7 +305,7 @@ func verifyBackup(ctx context.Context, o Options, dir string, progress func(read
 		}
 	}
 	if len(v.Problems) > 0 {
-		return v, nil // no use to open it
+		return v, nil // a changed backup is not opened
 	}
 	err = checkStore(o, dir, dir, m)
 	if err == nil {

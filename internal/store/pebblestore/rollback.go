@@ -76,7 +76,7 @@ func Renew(o Options) (Report, error) { return repairLocked(o, renew) }
 func renew(o Options, p place) (Report, error) {
 	_, err := inspect(o, p)
 	d, ok := errors.AsType[*Damaged](err)
-	if ok && d.Rewound { // and damaged, perhaps
+	if ok && d.Rewound { // it may be damaged too
 		o.anyState = true
 		_, err = inspect(o, p)
 	}

@@ -93,7 +93,7 @@ func (s *Store) scrubPass() error {
 		}
 		if now, err := s.tableOf(t.name); err != nil {
 			return err
-		} else if now != nil { // it is in use still
+		} else if now != nil { // it is still in use
 			found++
 			s.damage.found(t.name, damage)
 		}

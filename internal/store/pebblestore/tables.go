@@ -228,8 +228,8 @@ func deletions(r *sstable.Reader, w sstable.RawWriter) error {
 	return err
 }
 
-// mendTable writes the readable part of table t to the file to. The file gets the size that Pebble's manifest
-// has for the table. The surplus bytes lie before the footer, where nothing refers to them.
+// mendTable makes a new file, to, with the readable part of table t. The file gets the size that Pebble's
+// manifest has for the table. The surplus bytes lie before the footer, where nothing refers to them.
 func mendTable(po *pebble.Options, fs vfs.FS, dir, to string, t table) (*loss, error) {
 	format := pebbleFormat.MaxTableFormat()
 	for _, smaller := range []bool{false, true} {
@@ -273,7 +273,7 @@ func (w tableWriter) Write(p []byte) error {
 func (w tableWriter) Finish() error { return errors.Join(w.file.Sync(), w.file.Close()) }
 
 // Abort implements objstorage.Writable.
-func (w tableWriter) Abort() { _ = w.file.Close() } // it is written again
+func (w tableWriter) Abort() { _ = w.file.Close() } // the table is written again
 
 // pad moves the footer of a file to the end of a larger one.
 func pad(fs vfs.FS, path string, from, to int64, footer int) error {

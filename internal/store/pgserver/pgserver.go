@@ -34,7 +34,7 @@ import (
 var errMissing = errors.New(
 	"the programs of PostgreSQL 15 or newer are not here: apt-get install postgresql, or name their folder in PETREL_PG_BIN")
 
-// Options of a server.
+// Options configure a server.
 type Options struct {
 	// Settings are those of postgresql.conf. By default the server does not sync to the disk: its commits
 	// survive its own death, but not that of the machine. Measurements set fsync=on.
@@ -50,8 +50,8 @@ type Options struct {
 	Dir string
 }
 
-// Server is one PostgreSQL. Its superuser is petrel. Clients on loopback
-// need no password, except a user named locked.
+// Server is one PostgreSQL server. Its superuser is petrel. Clients on loopback need no password, except a user
+// named locked.
 type Server struct {
 	Port int
 

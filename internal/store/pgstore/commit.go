@@ -35,7 +35,7 @@ type appended struct {
 // feed, and commits them with one statement.
 type committer struct {
 	wake     chan struct{}    // capacity 1; a token: something is queued
-	lost     chan struct{}    // capacity 1; a token: the connection is to be made anew
+	lost     chan struct{}    // capacity 1; a token: the committer needs a new connection
 	raised   chan struct{}    // capacity 1; a token: a higher generation is known
 	mended   chan *pgx.Conn   // capacity 1; the new connection
 	finished chan []*appended // capacity 1: the next statement runs during the callbacks of the last one
@@ -45,7 +45,7 @@ type committer struct {
 	begun atomic.Int64 // Unix nanoseconds; start of the statement under way, 0: there is none
 
 	commits    atomic.Uint64
-	statements atomic.Uint64              // that committed them
+	statements atomic.Uint64              // statements that made these commits
 	busy       atomic.Int64               // nanoseconds in statements, also in failed ones
 	poisoned   [im.Partitions]atomic.Bool // feeds that take nothing until a takeover
 
@@ -221,7 +221,7 @@ func (d *database) outOfReach(a *appended) error {
 // commitOpen runs the statement of a group. If the server refuses the statement for its content, each batch is
 // tried alone, so that one bad batch does not fail the others.
 func (d *database) commitOpen(group []*appended) {
-	if d.conn == nil { // lost over another batch of the group
+	if d.conn == nil { // an earlier batch of the group has lost it
 		for _, a := range group {
 			a.err = d.outOfReach(a)
 		}

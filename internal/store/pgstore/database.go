@@ -30,7 +30,7 @@ type database struct {
 	pool  *pgxpool.Pool
 
 	unknowns atomic.Uint64 // commits of unknown outcome
-	damaged  atomic.Uint64 // values that were read and are not what was stored
+	damaged  atomic.Uint64 // values that had a wrong checksum when they were read
 
 	seen      *seen
 	base      atomic.Pointer[base]               // the generation in use; nil: none yet
@@ -56,7 +56,7 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 		adopting: make(chan struct{}, 1)}
 	d.name = fmt.Sprintf("%d (%s@%s/%s)", n+1, conf.ConnConfig.User, strings.Join(d.hosts(), ","),
 		conf.ConnConfig.Database)
-	if !strings.Contains(o.DSNs[n], "pool_max_conns=") { // which ParseConfig has read
+	if !strings.Contains(o.DSNs[n], "pool_max_conns=") { // ParseConfig has read that
 		conf.MaxConns = int32(o.Conns)
 	}
 	c := conf.ConnConfig
@@ -155,7 +155,8 @@ func judge(err error) verdict {
 	return broken
 }
 
-// asError maps err to the errors of the contract.
+// asError maps err to the errors of the contract. writes: the statement changes data, so its outcome may stay
+// unknown.
 func asError(err error, writes bool) error {
 	if err == nil {
 		return nil
@@ -191,7 +192,7 @@ func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql
 		case ctx.Err() != nil:
 			return nil, err
 		}
-		if errors.Is(err, store.ErrCorrupt) { // from scan
+		if errors.Is(err, store.ErrCorrupt) { // scan has met damage
 			return nil, err
 		}
 		if v := judge(err); try == 1 || v != unknown && v != away || errors.Is(err, context.DeadlineExceeded) {

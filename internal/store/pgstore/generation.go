@@ -26,7 +26,7 @@ import (
 // each new connection to it is refused, and answers over older connections are not believed.
 //
 // A node that comes to a higher generation compares the positions that it knows with the positions of the feeds
-// at the begin of that generation. A standby that lagged when it was promoted had lower ones. The present
+// at the beginning of that generation. A standby that lagged when it was promoted had lower ones. The present
 // positions prove nothing: other commits may have raised them since.
 
 // errBehind is the error of a connection to a database whose generation is lower than the highest known one.
@@ -38,14 +38,14 @@ func order(a, b *storepb.Generation) int {
 	return cmp.Or(cmp.Compare(a.GetNumber(), b.GetNumber()), cmp.Compare(a.GetToken(), b.GetToken()))
 }
 
-// base is a generation of a database that this process uses, with the positions of the feeds at its begin.
+// base is a generation of a database that this process uses, with the positions of the feeds at its beginning.
 type base struct {
 	*storepb.Generation
 	next []uint64 // as in storepb.Positions; empty: they are not known
 }
 
-// stands returns the position of a feed at the begin of the generation; false: it is not known, or the database
-// did not hold the feed.
+// stands returns the position of a feed at the beginning of the generation; false: it is not known, or the
+// database did not hold the feed.
 func (b *base) stands(f int) (im.Pos, bool) {
 	if f >= len(b.next) || b.next[f] == 0 {
 		return 0, false
@@ -83,8 +83,8 @@ func (d *database) require(g *storepb.Generation) {
 	wake.Set(d.raised)
 }
 
-// The queries for the state of a database, and for that of its server, which not every substitute for
-// PostgreSQL answers.
+// identitySQL reads the state of a database, and serverSQL that of its server. Not every substitute for
+// PostgreSQL answers serverSQL.
 const (
 	identitySQL = `SELECT s.store_id, s.history_id, s.db, g.number, g.token, g.system, g.timeline, s.refuted
 	FROM petrel.store AS s CROSS JOIN petrel.generations AS g WHERE s.id = 1 ORDER BY g.number DESC LIMIT 1`
@@ -131,7 +131,7 @@ func readServerState(ctx context.Context, c *pgconn.PgConn) (*serverState, error
 	return s, p.err
 }
 
-// isUnsupported tells whether a server has no answer to serverSQL.
+// isUnsupported tells whether the error is that of a server which cannot answer serverSQL.
 func isUnsupported(e *pgconn.PgError) bool {
 	return e.Code == "42883" || e.Code == "42501" || e.Code == "0A000"
 }
@@ -205,10 +205,10 @@ func (s *serverState) same() bool {
 	return s.system == s.generation.System && s.timeline == s.generation.Timeline
 }
 
-// checkServerState refuses a server that must not be used. A server of a lower generation is refused without
-// more: it may be the wrong host, even if it has the history from before a repair. A server with another store,
-// history or database number ends the store, and so does one that is noted as an earlier state: the memory of
-// this process comes from another past.
+// checkServerState refuses a server that must not be used. A server of a lower generation is only refused: it
+// may be the wrong host, even if it has the history from before a repair. A server with another store, history
+// or database number ends the store, and so does one that is noted as an earlier state: the memory of this
+// process comes from another past.
 func (d *database) checkServerState(s *serverState) error {
 	info := d.known()
 	if info != nil && s.store != info.StoreID {
@@ -337,7 +337,7 @@ func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, e
 	return next, p.err
 }
 
-// began reads the positions of the feeds at the begin of a generation.
+// began reads the positions of the feeds at the beginning of a generation.
 func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) ([]uint64, error) {
 	r := c.ExecParams(ctx, `SELECT positions FROM petrel.generations WHERE number = $1`,
 		[][]byte{[]byte(strconv.FormatUint(number, 10))}, nil, nil, []int16{pgx.BinaryFormatCode}).Read()
@@ -385,7 +385,7 @@ func insertGeneration(ctx context.Context, c *pgconn.PgConn, g *storepb.Generati
 	return err
 }
 
-// compare compares the known positions of the feeds of this database with the given ones. Missing commits end
+// compare compares the known positions of the feeds of this database with those in next. Missing commits end
 // the store.
 func (d *database) compare(known []im.Pos, next []uint64) error {
 	if lost := d.lower(known, next); len(lost) > 0 {
@@ -394,8 +394,9 @@ func (d *database) compare(known []im.Pos, next []uint64) error {
 	return nil
 }
 
-// compareSince compares the positions that were known in the generation was with those at the begin of the next
-// one, if is is higher. Later positions would hide missing commits, because other nodes may have raised them.
+// compareSince compares positions that were known in a former generation with those at the beginning of the
+// generation after it. If there is no newer one, it compares nothing. Later positions would hide missing
+// commits, because other nodes may have raised them.
 func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *storepb.Generation,
 	known []im.Pos) error {
 	if order(was, is) >= 0 {

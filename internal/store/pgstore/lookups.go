@@ -51,7 +51,7 @@ func (l *lookup[K]) get(ctx context.Context, k K) ([]byte, error) {
 	case <-q.done:
 		return q.value, q.err
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the store had the time that the caller gave it
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the caller's time is over
 			return nil, fmt.Errorf("%w: %w", store.ErrStalled, ctx.Err())
 		}
 		return nil, ctx.Err()
@@ -196,7 +196,8 @@ func (a *keyArrays) add(c im.Key) {
 	a.parts, a.tenants, a.convs = append(a.parts, part), append(a.tenants, tenant), append(a.convs, conv)
 }
 
-// collectAll reads the values of n keys, which a statement numbers from 1.
+// collectAll reads the values of n keys with a statement that numbers the keys from 1. A nil value: there is
+// none.
 func (d *database) collectAll(ctx context.Context, n int, sql string, args ...any) ([][]byte, error) {
 	rows, err := collect(ctx, d, scanNumbered, sql, args...)
 	values := make([][]byte, n)

@@ -37,11 +37,11 @@ const (
 
 var errOtherMove = errors.New("another process moves the partition")
 
-// MovePartition moves a partition to the database to (1 is the first DSN) while nodes write to it. It copies
-// the present rows, then the changes that the feed names, seals the partition, copies the rest, opens the copy
-// in a new epoch and changes the map. The partition is sealed for as long as the copy of about moveTail commits
-// takes. Meanwhile its owner's writes are refused; then the owner takes it over at its new place. The source
-// stays sealed for ever and its rows may be deleted.
+// MovePartition moves a partition to another database while nodes write to it. to is the number of that
+// database: 1 is the first DSN. The move copies the present rows, then the changes that the feed names, seals
+// the partition, copies the rest, opens the copy in a new epoch and changes the map. The partition is sealed
+// for as long as the copy of about moveTail commits takes. Meanwhile its owner's writes are refused; then the
+// owner takes it over at its new place. The source stays sealed for ever and its rows may be deleted.
 //
 // An interrupted move leaves the partition open where it was, or sealed. The next move of the partition, to
 // whichever database, first ends the interrupted one: it keeps an open copy, or else opens the source again.
@@ -203,7 +203,7 @@ func (m *move) carry(ctx context.Context) (err error) {
 		if *c, err = d.dial(ctx); err != nil {
 			return asError(err, true)
 		}
-		defer func() { _ = (*c).Close(context.WithoutCancel(ctx)) }() // what is not committed is given up
+		defer func() { _ = (*c).Close(context.WithoutCancel(ctx)) }() // an open transaction is given up
 	}
 	back := true
 	defer func() {
@@ -232,7 +232,7 @@ func (m *move) carry(ctx context.Context) (err error) {
 			return err
 		}
 		now := h[0].Pos - m.pos
-		if now <= moveTail || now >= left { // it is written as fast as it is copied
+		if now <= moveTail || now >= left { // the partition is written as fast as it is copied
 			break
 		}
 		left = now
@@ -306,7 +306,7 @@ type changes struct {
 	kinds uint32
 }
 
-// tail copies the changes of the commits up to upTo.
+// tail copies the changes of the commits after m.pos, up to upTo.
 func (m *move) tail(ctx context.Context, upTo im.Pos) error {
 	changed := map[im.Key]changes{}
 	err := m.s.ScanFeed(ctx, store.Feed(m.part), m.pos, upTo, func(_ im.Pos, e *storepb.FeedEntry) bool {
@@ -372,7 +372,7 @@ func (m *move) copyConversation(ctx context.Context, k im.Key, c changes) error 
 	return nil
 }
 
-// copy replaces the rows of a table that where selects: it deletes them at the destination, copies those of the
+// copy replaces the rows of a table that match where: it deletes them at the destination, copies those of the
 // source, and compares the copy with the source.
 func (m *move) copy(ctx context.Context, table, where string) error {
 	t := partTables[slices.IndexFunc(partTables, func(t partTable) bool { return t.name == table })]

@@ -18,7 +18,7 @@ import (
 type Renewed struct {
 	Former  uint64 // history id of the first database
 	History uint64
-	Proofs  []string // of each database that was an earlier state: what proved it
+	Proofs  []string // for each database that was an earlier state, the proof of it
 }
 
 // Renew gives a store a new history id, for databases that lack acked commits: they were restored to an earlier
@@ -111,7 +111,7 @@ func (d *database) alone(ctx context.Context, f func(ctx context.Context, c *pgx
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // the result is known by then
 	return f(ctx, c)
 }
 

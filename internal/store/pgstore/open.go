@@ -145,7 +145,7 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // the result is known by then
 	if err := d.checkServer(ctx, c); err != nil {
 		return nil, err
 	}
@@ -262,7 +262,8 @@ func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *ser
 	return err
 }
 
-// check compares an identity with the expected one.
+// check refuses an identity that is not that of database n of the store of first. With a nil first, any store
+// will do.
 func (id *identity) check(first *identity, n int) error {
 	switch {
 	case id.partitions != im.Partitions:

@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Options of a store. The zero value of a field is its default.
+// Options configure a store. The zero value of a field stands for its default.
 type Options struct {
 	// DSNs are the databases, as URLs or key=value pairs, always in the same order: the first one holds the
 	// records and the map of the partitions. Of several hosts in a DSN, the one that takes writes is used.

@@ -216,10 +216,10 @@ type Figures struct {
 	Up         bool
 	Partitions int           // that the database holds
 	Commits    uint64        // of feeds
-	Statements uint64        // that committed them
+	Statements uint64        // statements that made these commits
 	Busy       time.Duration // in statements
 	Unknown    uint64        // statements of unknown outcome
-	Damaged    uint64        // values that were read and are not what was stored
+	Damaged    uint64        // values that had a wrong checksum when they were read
 	Refused    uint64        // refused connections to a lower generation than is known
 	Generation uint64        // number of the generation in use
 }

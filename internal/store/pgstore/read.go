@@ -75,7 +75,7 @@ func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFun
 	}
 }
 
-// failed adds the subject of a method to its error.
+// failed adds to an error what the method was to do; a nil error stays nil.
 func failed(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -260,10 +260,11 @@ func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im
 	return failed(users(ctx, s.holding(c), kindCursor, c, after, "cursors", fn), "read cursors of %s", c)
 }
 
-// users reads the records of the users of a conversation whose id is greater than after; "": of all.
+// users calls fn for the records of a conversation's users with ids greater than after; an empty after means
+// all users.
 func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Key, after im.User, table string,
 	fn func(im.User, M) bool) error {
-	const chunk = 4 * chunk // they are small
+	const chunk = 4 * chunk // these rows are small
 	sum := &sums{}
 	part, tenant, conv := key(c)
 	return pages(ctx, d, chunk, scanNamed, func(last *pair) (string, []any) {
@@ -349,7 +350,7 @@ func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name st
 	return failed(err, "read marks %d of %s from %d to %d", k, c, from, to)
 }
 
-// lastName is greater than every name of a mark: no character is greater.
+// lastName is greater than every name of a mark: it begins with the greatest character.
 const lastName = "\U0010ffff\U0010ffff"
 
 // MarksOf implements store.Store.

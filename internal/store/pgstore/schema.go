@@ -45,7 +45,7 @@ var migrations = [version]func() []string{firstSchema}
 //	store      the identity of the store, the number of this database, and the proof
 //	           that it is an earlier state
 //	generations  storepb.Generation, and storepb.Positions: the positions of the feeds
-//	           at its begin
+//	           at its beginning
 //
 // A bigint holds the 64 bits of an unsigned number of Petrel. Users sort by their bytes. Every commit updates
 // the row of its partition. The changed columns are in no index, so half of each page is left free for new
@@ -125,7 +125,7 @@ func lockRow(level int) []string {
 }
 
 // migrate brings the schema of a database to version. In the same transaction, while no other node can change
-// the schema, it then calls then with the format level of the stored data.
+// the schema, it also calls the function then with the format level of the stored data.
 func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx, level uint32) error) error {
 	if err := makeLockRow(ctx, c, d.o.level); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // itself or from other nodes.
 type seen struct {
 	pos [im.Partitions]atomic.Uint64
-	at  *atomic.Pointer[placement] // which database a feed is in; nil in it: not known yet
+	at  *atomic.Pointer[placement] // which database holds a feed; it holds nil until that is known
 }
 
 // raise notes that a commit is durable.
@@ -94,7 +94,7 @@ func (d *database) refute(ctx context.Context, proof string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // the result is known by then
 	if r := c.ExecParams(ctx, `UPDATE petrel.store SET refuted = $1 WHERE id = 1 AND refuted = ''`,
 		[][]byte{[]byte(proof)}, nil, nil, nil).Read(); r.Err != nil {
 		return r.Err
@@ -150,13 +150,13 @@ func (s *Store) generations() []*storepb.Generation {
 	return list
 }
 
-// Hear takes the positions and generations that another node, or an earlier start, has known. If one of its
-// generations is higher than ours, the connections to ours are given up. If it is lower, the commits that were
-// acked in it must have been there when ours began; else the store ends.
+// Hear takes the positions and generations that another node knows, or that an earlier start knew. If its
+// generation of a database is higher than ours, the connections to ours are given up. If it is lower, the
+// commits that were acked in it must have been there when ours began; else the store ends.
 func (s *Store) Hear(from string, m *storepb.Seen) {
 	at := s.at.Load()
 	if len(m.GetGenerations()) != len(s.dbs) || at == nil {
-		return // of another configuration
+		return // the node has another configuration
 	}
 	lost := make([][]missingCommits, len(s.dbs))
 	for n, d := range s.dbs {

@@ -228,7 +228,7 @@ func putAll(ctx context.Context, c *pgx.Conn, puts []store.RecordPut) error {
 	return errors.Join(err, refused)
 }
 
-// dropChunk is the number of rows that one transaction deletes: few enough that nobody waits for it.
+// dropChunk is the number of rows that one transaction deletes: few enough that nobody waits long for it.
 const dropChunk = 1000
 
 // ofOpen is the beginning of a statement that deletes from a partition. It selects nothing while the partition

@@ -22,10 +22,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pgserver"
 )
 
-// Options of a server.
+// Options configure a server.
 type Options = pgserver.Options
 
-// Server is one PostgreSQL.
+// Server is one PostgreSQL server.
 type Server struct {
 	*pgserver.Server
 	run bool // it is the server of the run
@@ -61,7 +61,7 @@ func start(o Options) (*Server, error) {
 // Main runs the tests of a package that uses Shared, and then calls the functions in after. It ends the server
 // if this process has started it. Call Main from TestMain.
 func Main(m *testing.M, after ...func()) {
-	_ = os.Setenv("PGCONNECT_TIMEOUT", "20") // s, where a DSN does not say: the machine may be busy; never fails
+	_ = os.Setenv("PGCONNECT_TIMEOUT", "20") // 20 s, unless a DSN says otherwise: the machine may be busy; never fails
 	code := m.Run()
 	for _, f := range after {
 		f()
@@ -124,7 +124,7 @@ func (s *Server) make(t testing.TB, create func() (string, error)) string {
 		t.Fatal(err)
 	}
 	if s.run {
-		t.Cleanup(func() { _ = s.Drop(dsn) }) // a database that is left goes with the server
+		t.Cleanup(func() { _ = s.Drop(dsn) }) // a database that is left over is removed with the server
 	}
 	return dsn
 }

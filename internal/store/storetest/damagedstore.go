@@ -134,7 +134,7 @@ func (d *damaged) checkRows(c im.Key, first, head im.Seq) error {
 	return nil
 }
 
-// saw judges one record.
+// saw checks that value may stand at a place; false: a wrong value was met.
 func (d *damaged) saw(at place, value string) bool {
 	now, known := d.may[at][value]
 	if !known || !now && !d.repaired {

@@ -161,7 +161,7 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 			}))
 		for _, k := range store.MarkKinds() {
 			errs = append(errs, readMarks(ctx, st, c, k, func(at place, v string) bool {
-				// DropRows removes the marks below after the rows, in other writes
+				// DropRows removes the marks below first after the rows, in other writes
 				return at.seq < m.first[c] || note(at, v)
 			}))
 		}

@@ -94,7 +94,7 @@ func (t *Workload) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n 
 	return errors.Join(err, <-errs, <-errs)
 }
 
-// driver is the writer of one life.
+// driver is the writer of a workload in one life of the store.
 type driver struct {
 	t     *Workload
 	st    store.Store
