@@ -244,7 +244,8 @@ func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 // Unwrap implements vfs.FS.
 func (g *guard) Unwrap() vfs.FS { return g.FS }
 
-// guardedDir adds new log files to the inventory when a sync has made their names durable.
+// guardedDir updates the inventory after a sync of the folder: it adds new log files whose names are durable
+// now, and removes the manifest from before a move of the marker.
 type guardedDir struct {
 	vfs.File
 	g    *guard

@@ -443,7 +443,7 @@ func (f *finding) load(w *own) error {
 }
 
 // create makes a complete store under another name and then renames it, so that a folder with the final name is
-// never incomplete.
+// never incomplete. Errors: *Damaged if the witness shows that a database is missing.
 func create(o Options, p place) error {
 	wrap := func(err error) error { return fmt.Errorf("create %s: %w", p.dir, err) }
 	if s, err := readWitness(p.fs, p.witness); err == nil {

@@ -42,7 +42,7 @@ func (s *Store) Level(ctx context.Context) (uint32, error) {
 }
 
 // Readable checks that this program can still read the stored format. A joining node calls it again after its
-// first heartbeat: a node that raised the level in between had not seen this one. One node at a time may call
+// first heartbeat: a node that raised the level before may not have seen this one. One node at a time may call
 // Raise, while any number of nodes join.
 func (s *Store) Readable(ctx context.Context) error {
 	for _, d := range s.dbs {

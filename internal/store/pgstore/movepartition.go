@@ -143,10 +143,10 @@ func (m *move) record(ctx context.Context, c *pgx.Conn, at *database) error {
 	return m.s.readPlacement(ctx)
 }
 
-// settle ends an earlier move that was interrupted after it had sealed the source. If the copy in another
-// database is open, settle returns that database, although the map does not name it yet. If no copy is open, it
-// opens the source again (reopened). It first puts this move's token into each sealed copy, so that a move
-// which has lost its lock cannot open one later.
+// settle ends an earlier move that was interrupted after it had sealed the source; if the source is open, it
+// does nothing. If the copy in another database is open, settle returns that database, although the map does
+// not name it yet. If no copy is open, it opens the source again (reopened). It first puts this move's token
+// into each sealed copy, so that a move which has lost its lock cannot open one later.
 func (m *move) settle(ctx context.Context) (at *database, reopened bool, err error) {
 	open, err := m.openAt(ctx, m.src)
 	if err != nil || open {
