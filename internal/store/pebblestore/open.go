@@ -374,7 +374,7 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 		db  *pebble.DB
 		err error
 	}
-	// This goroutine may be parked for ever (failure.park).
+	// The goroutine that opens may be parked for ever (failure.park).
 	c := make(chan opened, 1)
 	go func() {
 		var r opened
@@ -553,7 +553,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	s.db = db
 	s.queue.init()
 	s.space.init(o, p)
-	// It writes both slots: one of them may have been torn.
+	// Both slots are written anew: one of them may have been torn.
 	for range 2 {
 		if err = w.commit(s.last); err != nil {
 			break

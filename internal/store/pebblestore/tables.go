@@ -146,7 +146,7 @@ func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawW
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // read-only
-	// This leaves out an entry that a newer one in the same table replaces: the newer one may be lost.
+	// The iterator leaves out an entry that a newer one in the same table replaces: the newer one may be lost.
 	it, err := r.NewIter(sstable.IterTransforms{HideObsoletePoints: true}, nil, nil, sstable.AssertNoBlobHandles)
 	if err != nil {
 		if pebble.IsCorruptionError(err) {
