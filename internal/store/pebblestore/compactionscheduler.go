@@ -30,8 +30,8 @@ type compactions struct {
 // report every change of that.
 const lookEvery = 100 * time.Millisecond
 
-// restAfter is the pause after a failed compaction. Pebble retries it at once, and one that has met a damaged
-// table would take a core until the table is mended.
+// restAfter is the pause after a failed compaction. Pebble retries a compaction at once, and one that has met a
+// damaged table would keep a CPU core busy until the table is mended.
 const restAfter = time.Second
 
 func newCompactions() *compactions {

@@ -65,9 +65,9 @@ func (o Options) markWithoutStore() (*storeMark, error) {
 }
 
 // markers returns the paths of the markers, the nearest first. A marker is a file that records a store in the
-// folder. It lies outside the folder, since an unmounted volume takes its content away. leaveMarkers writes one
-// beside the folder, and one beside the mount point if the folder is deeper in its volume. Without the volume
-// the mount point is unknown, so the list has a path beside each folder above.
+// data folder. It lies outside this folder, because the folder is empty while its volume is not mounted.
+// leaveMarkers writes one beside the folder, and one beside the mount point if the folder is deeper in its
+// volume. Without the volume the mount point is unknown, so the list has a path beside each folder above.
 func (p place) markers() []string {
 	dir, err := filepath.Abs(p.dir)
 	if err != nil || p.fs != vfs.Default {

@@ -80,7 +80,7 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 	return out, err
 }
 
-// restore restores into a folder that is locked.
+// restore makes the store in a locked folder from the backup in from, whose manifest is m.
 func restore(ctx context.Context, o Options, p place, from string, m *Manifest,
 	r RestoreOptions) (out Restored, err error) {
 	if err := p.prepare(); err != nil {

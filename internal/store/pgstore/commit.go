@@ -53,7 +53,7 @@ type committer struct {
 	queue  []*appended
 	closed bool
 
-	// Only commitQueued uses these.
+	// Only commitQueued uses these fields, and Open before it.
 	pace     pace
 	conn     *pgx.Conn
 	used     time.Time // when conn answered last

@@ -2,8 +2,8 @@ package pgstore
 
 // Problem tells the operator why the databases cannot be used as they are.
 type Problem struct {
-	// stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store, store_in_use,
-	// database_behind, database_waits, rewound
+	// Code is stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store,
+	// store_in_use, database_behind, database_waits or rewound.
 	Code  string
 	What  string
 	Fix   string

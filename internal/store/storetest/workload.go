@@ -157,7 +157,7 @@ func (d *driver) run(ctx context.Context, n int) error {
 	return nil
 }
 
-// ack publishes the heads of the step at place.
+// ack counts the steps up to place as acked, and publishes the heads of the last one.
 func (t *Workload) ack(place int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
