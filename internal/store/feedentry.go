@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// CheckFeedEntry checks that a feed entry names its conversations by complete ids: readers make keys of them.
-// Errors: ErrCorrupt.
+// CheckFeedEntry checks that each conversation id in a feed entry has its full length: readers make keys of the
+// ids. Errors: ErrCorrupt.
 func CheckFeedEntry(e *storepb.FeedEntry) error {
 	for _, it := range e.Items {
 		if len(it.Conv) != len(im.ConvID{}) {

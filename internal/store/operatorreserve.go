@@ -4,8 +4,8 @@ import "context"
 
 type reserveKey struct{}
 
-// ForOperators marks a context whose updates may use the reserve: the space below the limit at which
-// everybody else gets ErrFull. So operators can log in on a full disk, and mend it.
+// ForOperators returns a context whose updates may use the reserve: the space below the limit at which
+// everybody else gets ErrFull. So operators can log in while the disk is full, and mend that.
 func ForOperators(ctx context.Context) context.Context {
 	return context.WithValue(ctx, reserveKey{}, true)
 }

@@ -15,25 +15,25 @@ type Row struct {
 
 // Flags of a row.
 const (
-	RowKeyed     byte = 1 << iota // sent without after: a dedupe key was written with it
+	RowKeyed     byte = 1 << iota // sent without after: its commit has a dedupe entry
 	RowRewritten                  // an edit or recall has replaced the body
 	RowWithheld                   // of a direct conversation: only its sender may read it
-	// damage took the row: the place is kept, so that the seqs of the conversation stay without a hole
+	// a placeholder for a row that damage took, so that the seqs of the conversation stay without a hole
 	RowLost
 	RowRelated      // it answers another entry, or did so before an edit
 	RowHides        // the head has Hidden
-	RowEditWithheld // only its sender may read what an edit has made of it
-	RowEdit         // it edits another entry: what it says is for those who may read that one
+	RowEditWithheld // only its sender may read its edited text
+	RowEdit         // it edits another entry: only those who may read that one may read its text
 )
 
 // RowHead is the private prefix of a row; clients never see it.
 type RowHead struct {
 	Flags byte
 	Pos   im.Pos // of the commit that wrote the row last
-	After im.Seq // the head its sender knew; 0 with RowKeyed
-	// Hidden are how many of the messages up to this one that count as unread are withheld
-	// from each of the two users of a direct conversation, in their order. It is stored with
-	// RowHides only.
+	After im.Seq // the head that its sender knew; 0 with RowKeyed
+	// Hidden counts, for each of the two users of a direct conversation, the messages up to this one that count
+	// as unread and are withheld from that user. The order is that of the users. It is stored with RowHides
+	// only.
 	Hidden [2]uint64
 
 	MAC uint64 // keyed hash of the first type, body and rel; rewrites keep it

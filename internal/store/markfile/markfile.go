@@ -20,8 +20,8 @@ const (
 	stopWait = 2 * time.Second // how long Stop waits for the disk of the mark
 )
 
-// Read reads the mark at path, as JSON, and returns nil if there is none. It refuses any other file, which
-// the next Write would destroy, and a mark that check refuses.
+// Read reads the mark at path, as JSON, and returns nil if there is none. It refuses a mark that check refuses,
+// and any other file, which the next Write would destroy.
 func Read[M any](path string, check func(*M) error) (*M, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -63,7 +63,7 @@ func Write(path string, b []byte) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Keeper writes a mark once a second while it changes. A disk that hangs blocks only its goroutine.
+// Keeper writes a mark once a second if it has changed. A disk that hangs blocks only the Keeper's goroutine.
 type Keeper struct {
 	path     string
 	log      *slog.Logger
@@ -74,8 +74,8 @@ type Keeper struct {
 	done     chan struct{} // closed when run has returned
 }
 
-// Keep begins to write the mark that current returns to path, until Stop, or until the
-// store has failed. Nothing is written if current returns nil, or path is empty.
+// Keep begins to write the mark that current returns to path, until Stop is called or the store has failed.
+// Nothing is written while current returns nil, or if path is empty.
 func Keep(path string, log *slog.Logger, failed <-chan struct{}, current func() []byte) *Keeper {
 	k := &Keeper{path: path, log: log, current: current, stop: make(chan struct{}), done: make(chan struct{})}
 	go k.run(failed) // Stop waits for it unless its disk hangs
@@ -85,7 +85,8 @@ func Keep(path string, log *slog.Logger, failed <-chan struct{}, current func() 
 // Failures counts the times that the mark could not be written.
 func (k *Keeper) Failures() uint64 { return k.failures.Load() }
 
-// Stop writes the last mark and ends the goroutine; a second call does nothing. It does not wait for a disk that hangs.
+// Stop writes the last mark and ends the goroutine; a second call changes nothing. If the disk hangs, it gives
+// up after stopWait.
 func (k *Keeper) Stop() {
 	k.once.Do(func() { close(k.stop) })
 	select {

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Append implements store.Store. It returns when the log is synced; done follows when the witness is written,
-// which may still fail.
+// Append implements store.Store. It returns when the log is synced. done is called after the write of the
+// witness, which may still fail.
 func (s *Store) Append(b *store.Batch, done func(error)) {
 	c := newCommit(done)
 	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(b) }
@@ -42,7 +42,7 @@ func (s *Store) submit(c *commit) {
 	s.queue.push(c)
 }
 
-// stageAppend builds the Pebble batch of an append, or says why it is refused.
+// stageAppend builds the Pebble batch of an append, or returns the reason why the append is refused.
 func (s *Store) stageAppend(in *store.Batch) (*pebble.Batch, error) {
 	if s.space.full.Load() {
 		return nil, store.ErrFull
@@ -60,8 +60,8 @@ func (s *Store) stageAppend(in *store.Batch) (*pebble.Batch, error) {
 	return b, nil
 }
 
-// write commits what fill puts into a batch of about size bytes and returns when the witness has the commit.
-// An error from fill means that nothing was written. If ctx ends first, the outcome is unknown.
+// write makes a commit of a batch of about size bytes that fill fills, and returns when the witness has the
+// commit. An error from fill means that nothing was written. If ctx ends first, the outcome is unknown.
 func (s *Store) write(ctx context.Context, size int, fill func(*pebble.Batch) error) error {
 	if err := s.enter(); err != nil {
 		return err

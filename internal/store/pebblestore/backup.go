@@ -17,9 +17,9 @@ import (
 )
 
 // A folder of backups has one folder for each backup: backup-000001 and so on. It holds Pebble's files, as a
-// checkpoint has them, and the manifest (backupmanifest.go). While a backup is written, the name of its
-// folder ends in .part; the folder gets its name when all of it is durable. Each backup is complete: a table
-// that the backup before has too is a link to that file, so a backup can be deleted, and the others stay.
+// checkpoint has them, and the manifest (backupmanifest.go). While a backup is written, the name of its folder
+// ends in .part; the folder gets its name when all of it is durable. Each backup is complete. A table that is
+// also in the backup before is a hard link to the same file, so each backup can be deleted without the others.
 const (
 	backupPrefix = "backup-"
 	partSuffix   = ".part"
@@ -31,11 +31,11 @@ type BackupOptions struct {
 	To   string // folder of the backups; made if it is missing
 	Rate int64  // bytes per second that are read; 0: no limit
 
-	// Checkpoint asks the server that has the data folder in use for a checkpoint,
-	// and returns its name. See Store.Checkpoint.
+	// Checkpoint asks the server that uses the data folder for a checkpoint, and returns its name. See
+	// Store.Checkpoint. nil: Backup fails if the folder is in use.
 	Checkpoint func(context.Context) (name string, err error)
 
-	// Progress is called after each piece with the bytes read so far, and their total; nil: no calls.
+	// Progress is called after each piece with the bytes read so far and the bytes in all; nil: no calls.
 	Progress func(read, total int64)
 }
 
@@ -115,7 +115,7 @@ func copyStore(ctx context.Context, o Options, from string, b BackupOptions) (Ta
 	return c.toFolder(b.To, src, m)
 }
 
-// source is a database that is copied.
+// source is the database that is copied.
 type source struct {
 	finding
 	dir   string
@@ -130,7 +130,7 @@ type sourceFile struct {
 }
 
 // examine opens the database in dir for reading and lists its files. It leaves out the torn end of the newest
-// log file: either it was never acked, or it is left of the file's former use.
+// log file: that was never acked, or is left from a former use of the file.
 func examine(o Options, dir string) (*source, error) {
 	s := &source{dir: dir}
 	var err error
@@ -158,7 +158,7 @@ func examine(o Options, dir string) (*source, error) {
 	}
 	if len(logs) > 0 {
 		newest := logs[len(logs)-1]
-		// An error is the torn end.
+		// An error means that the torn end begins there.
 		end, _ := readLog(newest, func(uint64) bool { return true })
 		i := slices.IndexFunc(s.files, func(f sourceFile) bool { return f.name == logName(uint64(newest.Num)) })
 		im.Assert(i >= 0, "a log file is not in its folder")
@@ -193,7 +193,7 @@ func readable(o Options, dir string) (finding, error) {
 	return f, nil
 }
 
-// toFolder makes the next backup in the folder to.
+// toFolder makes the next backup, of src, in to, the folder of backups.
 func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err error) {
 	if err := makeDir(c.fs, to); err != nil {
 		return t, err
@@ -254,15 +254,15 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 	return t, syncDir(c.fs, to)
 }
 
-// link links the table at from to the path to, and reports success. It fails if the table's length has
-// changed, or if the file system of the backups has no links.
+// link makes to a hard link of the table at from, and tells whether that succeeded. It fails if the length of
+// the table has changed, or if the file system of the backups has no links.
 func (c *copier) link(from, to string, bytes int64) bool {
 	st, err := c.fs.Stat(from)
 	return err == nil && st.Size() == bytes && c.fs.Link(from, to) == nil
 }
 
-// previous removes unfinished backups from a folder of backups. It returns the newest backup whose tables the
-// next one can share, nil if there is none, and the name of the next.
+// previous removes unfinished backups from a folder of backups. It returns the manifest of the newest backup,
+// with which the next one can share tables, nil if there is none, and the name of the next backup.
 func previous(fs vfs.FS, to string) (before *Manifest, next string, err error) {
 	names, err := fs.List(to)
 	if err != nil {
@@ -280,7 +280,7 @@ func previous(fs vfs.FS, to string) (before *Manifest, next string, err error) {
 		}
 	}
 	if newest > 0 {
-		// Without its manifest nothing is known of its tables: all are copied.
+		// Without a readable manifest nothing is known of its tables, and all are copied.
 		before, _ = readManifest(fs, fs.PathJoin(to, backupName(newest)))
 	}
 	return before, backupName(newest + 1), nil
@@ -288,7 +288,8 @@ func previous(fs vfs.FS, to string) (before *Manifest, next string, err error) {
 
 func backupName(number uint64) string { return fmt.Sprintf("%s%06d", backupPrefix, number) }
 
-// backupNumber is the number of a backup's folder.
+// backupNumber reads the number in the name of a backup's folder. part: the backup is unfinished. ok: it is
+// such a name.
 func backupNumber(name string) (number uint64, part, ok bool) {
 	s, part := strings.CutSuffix(name, partSuffix)
 	if _, err := fmt.Sscanf(s, backupPrefix+"%d", &number); err != nil || s != backupName(number) {

@@ -41,10 +41,10 @@ type File struct {
 	Name       string `json:"name"`
 	Bytes      int64  `json:"bytes"`
 	SHA256     string `json:"sha256"`
-	ModifiedNs int64  `json:"modified_ns,string"` // of the file that was copied, Unix nanoseconds
+	ModifiedNs int64  `json:"modified_ns,string"` // of the original, Unix nanoseconds
 }
 
-// BadBackup is the error of a backup that has changed since it was made.
+// BadBackup is the error of a backup that has changed since it was made, is unfinished, or has another format.
 type BadBackup struct {
 	Folder string
 	File   string // empty: it is no single file
@@ -140,7 +140,8 @@ func parseManifest(dir string, b, line []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// checkName refuses anything but the name of a file in a folder: a manifest may come from anywhere.
+// checkName refuses every name that is not that of a file directly in a folder: a manifest may come from
+// anywhere.
 func checkName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") || name == pebbleLock {
 		return errors.New("no name of a file of a backup")
@@ -148,7 +149,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// bytes is the size of all files.
+// bytes returns the size of all files.
 func (m *Manifest) bytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.Bytes

@@ -22,12 +22,12 @@ const checkpointPrefix = "checkpoint-"
 var ErrBusy = errors.New("another checkpoint is being made")
 
 // Checkpoint makes a folder inside the data folder that holds the store as it was at a moment after the call
-// began, and returns the folder's name. Tables are linked and not copied. The reader of the folder removes it
-// in the end; else the store does, when it makes the next checkpoint and at its next start.
+// began, and returns the folder's name. Tables are linked and not copied. The caller removes the folder in the
+// end; if it does not, the store does so at its next checkpoint or start.
 //
 // The checkpoint has all commits that were acked before the call, and none that the store itself could still
-// lose. A nearly full disk takes a checkpoint too, as long as it has room for a copy of the log. Errors:
-// ErrBusy, store.ErrFull; after any other the store goes on as well.
+// lose. It works on a nearly full disk too, if there is room for a copy of the log. Errors: ErrBusy,
+// store.ErrFull, and others; an error of a file of the checkpoint does not end the store.
 func (s *Store) Checkpoint(ctx context.Context) (name string, err error) {
 	if err := s.enter(); err != nil {
 		return "", err
@@ -76,8 +76,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	return s.write(ctx, 64, func(*pebble.Batch) error { return nil })
 }
 
-// roomForCheckpoint tells whether the disk still has half of its free space when the
-// log was copied. The store needs it for its own tables.
+// roomForCheckpoint tells whether a copy of the log takes less than half of the free space. The store needs the
+// rest for its tables.
 func (s *Store) roomForCheckpoint() bool {
 	free, err := s.space.free()
 	return err == nil && free/2 > s.db.Metrics().WAL.Size
@@ -99,12 +99,12 @@ func (p place) dropCheckpoints() error {
 	return nil
 }
 
-// apart is the file system that Pebble gets. It keeps files outside the folder of the database, which are
-// those of checkpoints, from the guard: a disk that gets full during a checkpoint must not end the store, and
-// these files do not belong into the inventory.
+// apart is the file system that Pebble gets. It passes the files in the folder of the database to the guard.
+// Files elsewhere, which are those of checkpoints, go around it: a disk that gets full during a checkpoint must
+// not end the store, and these files do not belong into the inventory.
 type apart struct{ *guard }
 
-// of returns the file system for the file name.
+// of returns the file system for the file name: the guard, or the one below it.
 func (a apart) of(name string) vfs.FS {
 	if name != a.dir && a.PathDir(name) != a.dir {
 		return a.FS

@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// maxPending bounds the commits in the queue; further ones wait before they enter it.
+// maxPending bounds the commits in the queue. Further ones wait before they enter it.
 const maxPending = 64
 
 // commit is one durable write: Store.writeLog stages and logs it, Store.callBack answers it.
@@ -20,14 +20,14 @@ type commit struct {
 	stage  func() (*pebble.Batch, error) // called by writeLog, in order
 	begun  time.Time
 	placed bool          // holds a token of queue.places
-	synced chan struct{} // closed when writeLog is done with it
+	synced chan struct{} // closed when writeLog has synced or refused it
 
 	batch   *pebble.Batch // from stage; only writeLog uses it
-	last    last          // n is set, under queue.mu, before the batch is logged
-	refusal error         // guarded by queue.mu; nothing is written
+	last    last          // set, under queue.mu, before the batch is logged; n is 0 until then
+	refusal error         // why stage refused it, so that nothing is written; guarded by queue.mu
 
 	done   func(error)
-	result error // of the commit, or why it was not taken
+	result error // the argument of done
 }
 
 func newCommit(done func(error)) *commit {
@@ -36,16 +36,16 @@ func newCommit(done func(error)) *commit {
 
 // queue holds the commits in their order until they have their answers.
 type queue struct {
-	places chan struct{} // capacity maxPending; a token for every commit in list or about to be
+	places chan struct{} // capacity maxPending; a token for each commit in list, or about to enter it
 	work   chan struct{} // capacity 1; a token: there is something to stage
 	ready  chan struct{} // capacity 1; a token: there is something to answer
 
 	mu      sync.Mutex   // tier 0; guards the fields below
 	list    []*commit    // oldest first
-	taken   int          // the first of list, which writeLog has or had
+	taken   int          // how many of list, from the first, writeLog has taken
 	durable last         // the newest commit that is synced
-	stands  store.Holder // of the feed, by the synced commits
-	closed  bool         // nobody answers any more
+	stands  store.Holder // of the feed, after the synced commits
+	closed  bool         // callBack has ended: nobody answers
 }
 
 func (q *queue) init() {
@@ -67,7 +67,7 @@ func (q *queue) push(c *commit) bool {
 	return true
 }
 
-// take moves the commits that are to be staged to buf.
+// take returns, in buf, the commits that writeLog has not taken yet. They stay in list until pop.
 func (q *queue) take(buf []*commit) []*commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,7 +76,7 @@ func (q *queue) take(buf []*commit) []*commit {
 	return buf
 }
 
-// oldest returns the time at which the oldest commit was queued, zero if there is none.
+// oldest returns the time at which the oldest commit in the queue was begun, zero if there is none.
 func (q *queue) oldest() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,15 +86,16 @@ func (q *queue) oldest() time.Time {
 	return q.list[0].begun
 }
 
-// synced returns the newest synced commit. It is durable, and no acked commit is newer.
+// synced returns the newest synced commit. No acked commit is newer.
 func (q *queue) synced() last {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.durable
 }
 
-// pop moves the commits that can be answered to buf and sets their results: those that are synced or refused
-// and have no open commit before them. If the store has failed, these are all commits.
+// pop removes from list the commits that can be answered, sets their results, and returns them in buf. These
+// are the oldest ones, up to the first that is neither synced nor refused. With an outage, the error of a
+// failed store, these are all commits.
 func (q *queue) pop(buf []*commit, outage error) []*commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,8 +117,9 @@ func (q *queue) pop(buf []*commit, outage error) []*commit {
 	return buf
 }
 
-// writeLog takes the queued commits, writes them to the log and waits for one sync for all of them. It owns
-// last, epoch and trim. A failing disk may block it for ever, so no goroutine waits for it after a failure.
+// writeLog takes the queued commits, writes them to the log, and waits until one sync has made all of them
+// durable. It alone uses last, epoch, holder and trim. A failing disk may block it for ever, so no goroutine
+// waits for it after a failure.
 func (s *Store) writeLog() {
 	defer close(s.logged)
 	var buf []*commit
@@ -152,8 +154,8 @@ func (s *Store) writeLog() {
 	}
 }
 
-// logOne stages one commit and writes it to the log without waiting for the disk. Reads see the commit from
-// then on.
+// logOne stages one commit and writes it to the log without waiting for the disk. From then on reads see the
+// commit.
 func (s *Store) logOne(c *commit) {
 	b, err := c.stage()
 	if err != nil {
@@ -201,8 +203,9 @@ func (s *Store) sync(c *commit) bool {
 	return true
 }
 
-// callBack calls done for every commit, in order: it takes all that are synced and writes one witness for the
-// newest. It ends when Close has seen the last call leave, after which no commit can be queued.
+// callBack calls done for every commit, in order. It takes all commits that can be answered, writes the witness
+// once, for the newest of them, and then answers. It ends after Close has closed stop: then no commit can be
+// queued any more.
 func (s *Store) callBack() {
 	var buf []*commit
 	outage := s.out.ch
@@ -210,7 +213,7 @@ func (s *Store) callBack() {
 		select {
 		case <-s.queue.ready:
 		case <-outage:
-			outage = nil // it stays closed; later commits make ready
+			outage = nil // it stays closed; later commits wake queue.ready
 		case <-s.stop:
 			stopping = true
 		}
@@ -233,8 +236,8 @@ func (s *Store) callBack() {
 	s.queue.closed = true
 }
 
-// writeWitness records the newest of cs that is to be acked. If it fails, no commit is
-// acked.
+// writeWitness writes the newest of the successful commits in cs into the witness. If that fails, the store
+// fails and none of cs is acked.
 func (s *Store) writeWitness(cs []*commit) {
 	var newest last
 	for _, c := range cs {

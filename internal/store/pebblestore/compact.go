@@ -8,9 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Compact writes everything that waits in memory into tables and merges the
-// tables, so that what the store takes on disk is what its rows need. It may
-// take minutes and reads and writes the whole store; sends and reads go on.
+// Compact writes the memtables as tables and merges all tables, so that the store takes no more disk space than
+// its rows need. It reads and writes the whole store, which may take minutes. Sends and reads go on.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.enter(); err != nil {
 		return err

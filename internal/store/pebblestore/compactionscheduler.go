@@ -12,8 +12,8 @@ import (
 )
 
 // compactions lets Pebble begin compactions: as many at once as Pebble itself wants, but none before
-// pebble.Open has returned. Open waits for those that have begun, and after a kill in the middle of a fill
-// more than ten seconds of them are due.
+// pebble.Open has returned. pebble.Open waits for the compactions that have begun, and after a kill under heavy
+// writes more than ten seconds of them may be due.
 type compactions struct {
 	db   pebble.DBForCompaction // set by Register, before all other calls
 	look chan struct{}          // capacity 1; a token: perhaps another compaction may begin
@@ -22,7 +22,7 @@ type compactions struct {
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	open    bool       // begin was called, and Unregister was not
-	rest    time.Time  // no compaction begins before
+	rest    time.Time  // no compaction begins before this time
 	running int
 }
 
@@ -30,8 +30,8 @@ type compactions struct {
 // report every change of that.
 const lookEvery = 100 * time.Millisecond
 
-// restAfter is the pause after a failed compaction. Pebble retries it at once, and one that has met a damaged
-// table would take a core until the table is mended.
+// restAfter is the pause after a failed compaction. Pebble retries a compaction at once, and one that has met a
+// damaged table would keep a CPU core busy until the table is mended.
 const restAfter = time.Second
 
 func newCompactions() *compactions {
@@ -69,7 +69,7 @@ func (c *compactions) grant() {
 	}
 }
 
-// ended notes the result of a compaction.
+// ended begins a pause if a compaction has failed.
 func (c *compactions) ended(i pebble.CompactionInfo) {
 	if i.Err == nil || errors.Is(i.Err, pebble.ErrCancelledCompaction) {
 		return
@@ -79,7 +79,7 @@ func (c *compactions) ended(i pebble.CompactionInfo) {
 	c.rest = time.Now().Add(restAfter)
 }
 
-// take reserves a slot for one compaction; false: none is free.
+// take reserves a slot for one compaction; false: no compaction may begin now.
 func (c *compactions) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,12 +132,12 @@ func (c *compactions) Done() {
 	wake.Set(c.look)
 }
 
-// errEnding is the error of a write to a table while the database is being closed. Pebble takes the
-// compaction for cancelled, not for failed.
+// errEnding is the error of a write to a table while the database is being closed. With it Pebble counts the
+// compaction as cancelled, and not as failed.
 var errEnding = fmt.Errorf("the database is being closed: %w", pebble.ErrCancelledCompaction)
 
 // closePebble closes a database that g guards. It does not wait for flushes and compactions to end: their
-// inputs are still there, and no manifest has their tables yet, so the next open removes these.
+// inputs still exist. No manifest names their unfinished tables, so the next open removes these.
 func closePebble(db *pebble.DB, g *guard) error {
 	g.ending.Store(true)
 	defer g.ending.Store(false)

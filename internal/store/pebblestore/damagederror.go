@@ -17,11 +17,10 @@ type Damaged struct {
 	// itself. Renew accepts it, Repair does not.
 	Rewound bool
 
-	// First and Last are the numbers of the commits that are missing, 0 when
-	// that is not known.
+	// First and Last are the numbers of the first and the last missing commit; 0: not known.
 	First, Last uint64
-	// RecoveredMs is the time of the newest commit that is there, WitnessedMs of
-	// the newest that was acked, in Unix milliseconds; 0: not known.
+	// RecoveredMs is the time of the newest commit that is there, and WitnessedMs that of the newest acked
+	// commit, in Unix milliseconds; 0: not known.
 	RecoveredMs, WitnessedMs uint64
 }
 

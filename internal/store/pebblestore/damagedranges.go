@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// keyRange is the keys with From <= key < To.
+// keyRange is the range of keys with From <= key < To.
 type keyRange struct{ From, To []byte }
 
 func (r keyRange) has(key []byte) bool {
@@ -25,15 +25,14 @@ func (r keyRange) overlaps(lower, upper []byte) bool {
 	return bytes.Compare(r.From, upper) < 0 && bytes.Compare(lower, r.To) < 0
 }
 
-// damagedRange is a range of keys of which some were lost, because a table was rewritten without its
-// unreadable blocks. The version of a key that is left may be older than the lost one: a revoked token, a
-// recalled message. So reads refuse each key in the range, found or not, unless it has a mark: the key was
-// written after the loss, or is known to be newer than everything lost. The value of a mark is the number of
-// the newest range for which it holds.
+// damagedRange is a range of keys of which some were lost, because a table was rewritten without its unreadable
+// blocks. The version of a key that is left may be older than the lost one: a revoked token, a recalled
+// message. So reads refuse each key in the range, found or not, unless it has a mark. A mark is a record which
+// says that the key was written after the loss, or is known to be newer than everything lost. The value of a
+// mark is the number of the newest range for which it holds.
 //
-// A range is durable before the table is replaced: in the store, so that backups have it, and in the file
-// damaged-ranges, because later damage may take the record. Repair ends it.
-// and in the file damaged-ranges, because later damage may take the record. Repair ends it.
+// A range becomes durable before the table is replaced. It is stored twice: in the database, so that backups
+// have it, and in the file damaged-ranges, because later damage may take the record. Repair ends it.
 type damagedRange struct {
 	keyRange
 	N       uint64 // from 1, in the order of their discovery
@@ -42,7 +41,7 @@ type damagedRange struct {
 	Entries uint64 // how many entries of the table are lost; 0: not known
 }
 
-// keyRanges has the ranges as JSON. A mark is keyMarks and the key that it is for.
+// keyRanges is the key of the damaged ranges, as JSON. The key of a mark is keyMarks and the marked key.
 var (
 	keyRanges = []byte("sdamaged")
 	keyMarks  = []byte("sok")
@@ -69,7 +68,7 @@ func parseRanges(b []byte) (all damagedRanges, err error) {
 	return all, nil
 }
 
-// over returns a range that overlaps lower <= key < upper; nil: there is none.
+// over returns a range that has keys with lower <= key < upper; nil: there is none.
 func (all damagedRanges) over(lower, upper []byte) *damagedRange {
 	if i := slices.IndexFunc(all, func(r damagedRange) bool { return r.overlaps(lower, upper) }); i >= 0 {
 		return &all[i]
@@ -77,7 +76,7 @@ func (all damagedRanges) over(lower, upper []byte) *damagedRange {
 	return nil
 }
 
-// having returns the newest range with key; nil: there is none.
+// having returns the newest range that has key; nil: there is none.
 func (all damagedRanges) having(key []byte) *damagedRange {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].has(key) {
@@ -87,7 +86,7 @@ func (all damagedRanges) having(key []byte) *damagedRange {
 	return nil
 }
 
-// last is the number of the newest range, 0 if there is none.
+// last returns the number of the newest range, 0 if there is none.
 func (all damagedRanges) last() uint64 {
 	if len(all) == 0 {
 		return 0
@@ -95,7 +94,8 @@ func (all damagedRanges) last() uint64 {
 	return all[len(all)-1].N
 }
 
-// with adds the newer ones of more: of two copies one may lack the last ranges.
+// with returns all, and behind it the newer ranges of more. The two are copies of one list, and either may lack
+// the last ranges.
 func (all damagedRanges) with(more damagedRanges) damagedRanges {
 	i := slices.IndexFunc(more, func(r damagedRange) bool { return r.N > all.last() })
 	if i < 0 {
@@ -104,7 +104,7 @@ func (all damagedRanges) with(more damagedRanges) damagedRanges {
 	return slices.Concat(all, more[i:])
 }
 
-// mark adds marks for the keys that b writes in damaged ranges.
+// mark adds marks to b for the keys that b writes in damaged ranges.
 func (all damagedRanges) mark(b *pebble.Batch) error {
 	var keys [][]byte
 	for r := b.Reader(); ; {
@@ -116,12 +116,12 @@ func (all damagedRanges) mark(b *pebble.Batch) error {
 			return setMarks(b, keys, all.last())
 		}
 		if (kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindDelete) && all.having(key) != nil {
-			keys = append(keys, bytes.Clone(key)) // the batch grows by the marks
+			keys = append(keys, bytes.Clone(key)) // the marks may move the memory of the batch
 		}
 	}
 }
 
-// setMarks marks keys up to the range n.
+// setMarks writes marks for keys that hold for the ranges up to n.
 func setMarks(b *pebble.Batch, keys [][]byte, n uint64) error {
 	for _, k := range keys {
 		if err := b.Set(slices.Concat(keyMarks, k), binary.AppendUvarint(nil, n), nil); err != nil {
@@ -138,7 +138,7 @@ func (s *Store) markOf(key []byte) (uint64, error) {
 	return n, err
 }
 
-// doubted returns the newest range of some with key, unless a mark holds for it; nil: there is none.
+// doubted returns the newest range in some that has key; nil: there is none, or a mark of key holds for it.
 func (s *Store) doubted(key []byte, some damagedRanges) (*damagedRange, error) {
 	r := some.having(key)
 	if r == nil {
@@ -158,7 +158,7 @@ func (s *Store) damaged() damagedRanges {
 	return nil
 }
 
-// sound returns an error if key is in a damaged range and has no mark.
+// sound returns ErrCorrupt if key is in a damaged range and has no mark for it.
 func (s *Store) sound(key []byte) error {
 	r, err := s.doubted(key, s.damaged())
 	if r != nil {
@@ -167,7 +167,7 @@ func (s *Store) sound(key []byte) error {
 	return err
 }
 
-// soundRange returns an error if a damaged range overlaps lower <= key < upper.
+// soundRange returns ErrCorrupt if a damaged range has keys with lower <= key < upper.
 func (s *Store) soundRange(lower, upper []byte) error {
 	if r := s.damaged().over(lower, upper); r != nil {
 		return s.refuse(r)

@@ -19,16 +19,16 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// damage lists the unreadable tables of a running store. A read that meets one fails alone. Then mendtable.go
-// rewrites the table.
+// damage lists the unreadable tables of a running store. Only the read that meets such a table fails. Then
+// mendtable.go rewrites the table.
 type damage struct {
 	log *slog.Logger
-	met atomic.Uint64 // times
+	met atomic.Uint64 // how often something met damage
 
 	news chan struct{} // capacity 1; a token: files has a new one
 
 	mu    sync.Mutex           // tier 0; guards files
-	files map[string]time.Time // damaged tables that were not mended yet, and when the mender began with them
+	files map[string]time.Time // damaged tables that are not mended yet, and when the mender last tried
 }
 
 func (d *damage) init(log *slog.Logger) {
@@ -50,7 +50,7 @@ func (d *damage) found(file string, err error) {
 	}
 }
 
-// listen adds the damage that Pebble reports.
+// listen makes Pebble report damage to found.
 func (d *damage) listen(l *pebble.EventListener) {
 	l.DataCorruption = func(i pebble.DataCorruptionInfo) { d.found(path.Base(i.Path), plain{i.Details}) }
 }
@@ -79,7 +79,7 @@ func (d *damage) mended(file string) {
 // maxPlaces bounds the list of damaged places.
 const maxPlaces = 20
 
-// places lists for people the data that cannot be read.
+// places describes the data that cannot be read, for people.
 func (d *damage) places(known damagedRanges) []string {
 	var all []string
 	d.mu.Lock()
@@ -98,7 +98,7 @@ func (d *damage) places(known damagedRanges) []string {
 	return all
 }
 
-// String names the file and the data that may be lost.
+// String names the file and the data that may be lost, for people.
 func (r damagedRange) String() string { return r.File + ": " + r.keyRange.String() }
 
 // String names the data that may be lost in a range.
@@ -110,11 +110,11 @@ func (r keyRange) String() string {
 	return from + " to " + to
 }
 
-// lastSeqBelow returns the highest seq of a row below key, which belongs to the same conversation.
+// lastSeqBelow returns the highest seq that a row below key can have, in the conversation of key.
 func lastSeqBelow(key []byte) uint64 {
 	seq := seqBytes(key)
 	if len(key) <= rowKeyLen && seq > 0 {
-		seq-- // to is exclusive
+		seq-- // key itself is excluded
 	}
 	return seq
 }
@@ -169,8 +169,8 @@ var tableNames = map[store.Table]string{
 	store.LastSeen:   "last seen time of", store.Blocks: "block by", store.Peers: "contact of",
 }
 
-// nameOfRecord names one record by its table, its key and its tenant. A hash is of no use
-// to people; its first bytes tell one record from others.
+// nameOfRecord names one record by its table, key and tenant. A hash means nothing to people; its first bytes
+// tell one record from others.
 func nameOfRecord(t store.Table, tenant uint32, key string) string {
 	name, ok := tableNames[t]
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Errors of a folder that is not the one that is meant, or not there any more.
+// Errors of a data folder that is another one than expected, or is gone.
 var (
 	ErrOtherStore = errors.New("this is another store")
 	ErrNoStore    = errors.New("there is no store where one is expected")
@@ -24,12 +24,12 @@ var (
 // folderEvery is the interval at which a store checks that its folder is still there.
 const folderEvery = 500 * time.Millisecond
 
-// expect refuses a folder without a store where there should be one: its volume may not be mounted, and a new
+// expect refuses a folder without a store if one is expected there: its volume may not be mounted, and a new
 // store would then be made on another disk. It writes nothing.
 func (p place) expect(o Options) error {
 	for _, path := range []string{p.db, p.witness} {
 		if _, err := p.fs.Stat(path); !isNotExist(err) {
-			return nil // whatever it is, open judges it
+			return nil // open judges what is there
 		}
 	}
 	if o.StoreID != 0 {
@@ -56,7 +56,7 @@ func (p place) expect(o Options) error {
 	return nil
 }
 
-// markWithoutStore is the store mark of a folder that has no store in it.
+// markWithoutStore reads the store mark for a folder without a store; nil: there is no mark.
 func (o Options) markWithoutStore() (*storeMark, error) {
 	if o.Mark == "" {
 		return nil, nil
@@ -64,10 +64,10 @@ func (o Options) markWithoutStore() (*storeMark, error) {
 	return readStoreMark(o.Mark)
 }
 
-// markers lists the files that record a store in the folder, nearest first. They are outside the folder,
-// since an unmounted volume takes its content away: one beside the folder, and one beside the mount point if
-// the folder is deeper in its volume. Without the volume the mount point is unknown, so the list has a marker
-// beside each folder above.
+// markers returns the paths of the markers, the nearest first. A marker is a file that records a store in the
+// data folder. It lies outside this folder, because the folder is empty while its volume is not mounted.
+// leaveMarkers writes one beside the folder, and one beside the mount point if the folder is deeper in its
+// volume. Without the volume the mount point is unknown, so the list has a path beside each folder above.
 func (p place) markers() []string {
 	dir, err := filepath.Abs(p.dir)
 	if err != nil || p.fs != vfs.Default {
@@ -83,7 +83,7 @@ func (p place) markers() []string {
 	}
 }
 
-// leaveMarkers writes the markers of an open store. A marker that cannot be written costs only the warning.
+// leaveMarkers writes the markers of an open store. If a marker cannot be written, this is only logged.
 func (p place) leaveMarkers(log *slog.Logger, id uint64) {
 	all := p.markers()
 	if len(all) == 0 {
@@ -105,9 +105,9 @@ func (p place) leaveMarkers(log *slog.Logger, id uint64) {
 	}
 }
 
-// mountPoint counts the folders from the data folder up to the mount point of its volume; 0: the volume is
-// the root, or the data folder is the mount point. A folder for temporary files counts as on the root: its
-// stores vanish, and markers outside of it would stay.
+// mountPoint counts the folders from the data folder up to the mount point of its volume. It returns 0 if the
+// data folder is on the root file system, or is the mount point itself. A folder for temporary files counts as
+// on the root file system: its stores vanish, and markers outside of it would stay.
 func (p place) mountPoint() int {
 	dir, err := filepath.Abs(p.dir)
 	if err != nil || strings.HasPrefix(dir, filepath.Clean(os.TempDir())+"/") {
@@ -143,14 +143,14 @@ func (p place) leaveToOwner(name string) {
 	if p.fs != vfs.Default || os.Geteuid() != 0 || syscall.Stat(p.dir, &st) != nil || st.Uid == 0 {
 		return
 	}
-	if root, err := os.OpenRoot(p.dir); err == nil { // a link in the folder leads nowhere else
-		_ = root.Lchown(name, int(st.Uid), int(st.Gid)) // the error of the next one says it
+	if root, err := os.OpenRoot(p.dir); err == nil { // follows no link out of the folder
+		_ = root.Lchown(name, int(st.Uid), int(st.Gid)) // the next backup reports it
 		_ = root.Close()                                // read-only
 	}
 }
 
-// lockFolder locks the folder itself: unlike the lock file, it cannot be deleted under a server. Closing the
-// result closes with too.
+// lockFolder locks the folder itself: the lock file can be deleted while a server runs. Closing the result ends
+// this lock and closes with, the lock of the lock file.
 func (p place) lockFolder(with io.Closer) (io.Closer, error) {
 	if p.fs != vfs.Default {
 		return with, nil
@@ -164,7 +164,7 @@ func (p place) lockFolder(with io.Closer) (io.Closer, error) {
 		_ = d.Close() // was only read
 		return nil, p.inUse()
 	}
-	return &folderLock{file: with, dir: d}, nil // NFS locks no folders: there the lock file has to do
+	return &folderLock{file: with, dir: d}, nil // NFS locks no folders: there the lock file must suffice
 }
 
 type folderLock struct {
@@ -180,9 +180,7 @@ func (l *folderLock) Close() error {
 }
 
 // watchFolder ends the store when its folder is gone: writes and syncs of a deleted file still succeed, and
-// commits acked into it would be lost.
-//
-// here has the files as they were when the store was opened.
+// commits acked into it would be lost. here has the files as they were when the store was opened.
 func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	tick := time.NewTicker(folderEvery)
 	defer tick.Stop()
@@ -201,7 +199,8 @@ func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	}
 }
 
-// checkFolder compares the files under their names with those in here, which the first call fills.
+// checkFolder returns an error if the folder is gone. It compares the folder, the witness and the database with
+// those in here, which the first call fills, and looks for the newest log file.
 func (s *Store) checkFolder(here map[string]os.FileInfo) error {
 	for _, path := range []string{s.place.dir, s.place.witness, s.place.db} {
 		now, err := os.Stat(path)
@@ -224,7 +223,7 @@ func (s *Store) checkFolder(here map[string]os.FileInfo) error {
 			}
 			return nil
 		}
-		log = newest // Pebble gave it up meanwhile
+		log = newest // Pebble has removed the older one meanwhile
 	}
 	return nil
 }

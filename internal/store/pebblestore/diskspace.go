@@ -14,9 +14,9 @@ import (
 // minFreeFiles is the least number of files that the disk must have room for: logs and tables of some hours.
 const minFreeFiles = 1000
 
-// space acts before the disk is full: below a limit of free bytes, or of free files, appends are refused,
-// while Pebble can still write tables. If others fill the disk further, the ballast is given up for that.
-// Down to a quarter of the limit the rest is a reserve for operators.
+// space refuses appends before the disk is full: below a limit of free bytes, or of free files, while Pebble
+// can still write tables. If the free bytes fall below half of the limit, it deletes the ballast file, so that
+// Pebble has more room. The space between the limit and a quarter of it is a reserve for operators.
 type space struct {
 	log     *slog.Logger
 	fs      vfs.FS
@@ -28,7 +28,7 @@ type space struct {
 
 	full  atomic.Bool
 	spent atomic.Bool // the reserve is used up
-	held  bool        // the ballast is there; only check uses this and the next one
+	held  bool        // the ballast exists; only check uses this field and the next one
 	low   bool        // warn has warned
 }
 
@@ -43,8 +43,8 @@ func (s *space) init(o Options, p place) {
 	}
 }
 
-// check compares the free space with the limit. It lets appends through again when a quarter more is free, so
-// that the answer does not flap.
+// check compares the free bytes and files with their limits. It takes appends again only when a quarter more
+// than the limit is free, so that the answer does not flap.
 func (s *space) check() {
 	free, err := s.free()
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *space) check() {
 	}
 }
 
-// warn logs that sends will be refused, while there is time to free some space. It repeats that only after a
-// quarter more was free.
+// warn logs once that sends will be refused, while there is time to free some space. It logs this again only
+// after a quarter more was free.
 func (s *space) warn(free uint64) {
 	switch {
 	case free >= 2*s.limit+s.limit/2:
@@ -98,12 +98,12 @@ func (s *space) warn(free uint64) {
 	}
 }
 
-// refuses tells whether an update gets ErrFull.
+// refuses tells whether an update with this context gets ErrFull.
 func (s *space) refuses(ctx context.Context) bool {
 	return s.full.Load() && (s.spent.Load() || !store.IsForOperators(ctx))
 }
 
-// take creates the ballast. Where blocks cannot be reserved there is none.
+// take creates the ballast. If the file system cannot reserve blocks, the store has no ballast.
 func (s *space) take() {
 	f, err := s.fs.Create(s.path, vfs.WriteCategoryUnspecified)
 	if err == nil {

@@ -2,7 +2,7 @@ package pebblestore
 
 import "fmt"
 
-// Examined is what Examine found.
+// Examined is the result of Examine.
 type Examined struct {
 	Tables  int
 	Bytes   uint64   // of the tables
@@ -10,8 +10,8 @@ type Examined struct {
 	Refused error    // why Open would refuse the store; nil: it would not
 }
 
-// Examine reads everything that the store in o.Dir holds and changes nothing. The
-// store must not be in use.
+// Examine reads the state and all tables of the store in o.Dir, and changes nothing. If Open would refuse the
+// store, it sets Refused and does not read the tables. The store must not be in use.
 func Examine(o Options) (Examined, error) {
 	o = o.withDefaults()
 	p := o.place()

@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// failure is the final failure of a store: the first error of a write or sync. From then on the state of the
+// failure holds the error that has ended a store: the first one of a write or sync. After it the state of the
 // disk is unknown, so no write is tried again.
 type failure struct {
 	log  *slog.Logger
@@ -33,7 +33,7 @@ func (o *failure) fail(err error) {
 	})
 }
 
-// err is nil until the store has failed.
+// err returns the error that has ended the store; nil: it has not failed.
 func (o *failure) err() error {
 	select {
 	case <-o.ch:
@@ -43,15 +43,15 @@ func (o *failure) err() error {
 	}
 }
 
-// park blocks a goroutine of Pebble for ever. Pebble relies on Fatalf not to return, and retries a failed
-// flush at once; both would go on writing. The process exits soon.
+// park blocks a goroutine of Pebble for ever. Pebble relies on Fatalf not to return, and retries a failed flush
+// at once. In both cases it would go on writing. The process exits soon.
 func (o *failure) park() {
 	<-o.ch
 	select {}
 }
 
 // Infof implements pebble.Logger.
-func (o *failure) Infof(string, ...any) {} // its events are not ours
+func (o *failure) Infof(string, ...any) {} // Pebble reports its events, which are not logged
 
 // Errorf implements pebble.Logger.
 func (o *failure) Errorf(format string, args ...any) {
@@ -64,8 +64,8 @@ func (o *failure) Fatalf(format string, args ...any) {
 	o.park()
 }
 
-// events ends the store when background work fails, unless the cause is damage: then Pebble gives the work
-// up, and the damage stays where it is.
+// events returns a listener that ends the store when background work of Pebble fails. If the work has met
+// damage, the store goes on: Pebble gives the work up, and the damage stays where it is.
 func (o *failure) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
@@ -75,7 +75,7 @@ func (o *failure) events() *pebble.EventListener {
 			o.fail(fmt.Errorf("background work: %w", err))
 			o.park()
 		},
-		DataCorruption: func(pebble.DataCorruptionInfo) {}, // by default Pebble ends
+		DataCorruption: func(pebble.DataCorruptionInfo) {}, // without this Pebble calls Fatalf
 	}
 }
 

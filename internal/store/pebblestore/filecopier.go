@@ -12,12 +12,12 @@ import (
 
 const (
 	pieceBytes = 256 << 10 // read and written at once
-	// syncBytes are written before they are on their way to the disk. A copy that
-	// fills the memory first makes the syncs of a server on the same disk wait.
+	// The copy starts the write to the disk after each syncBytes. Else it would fill the memory first, and the
+	// syncs of a server on the same disk would wait.
 	syncBytes = 1 << 20
 )
 
-// copier copies files, hashes them on the way, and reads no more than rate.
+// copier copies files, hashes them on the way, and reads at most rate bytes per second.
 type copier struct {
 	ctx      context.Context
 	fs       vfs.FS
@@ -29,7 +29,7 @@ type copier struct {
 	piece    []byte
 }
 
-// read writes f, which is at path, to out.
+// read copies the file f, which is at path, to out, and returns its entry for a manifest.
 func (c *copier) read(out io.Writer, path string, f sourceFile) (File, error) {
 	in, err := c.fs.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *copier) read(out io.Writer, path string, f sourceFile) (File, error) {
 	return File{Name: f.name, Bytes: f.bytes, SHA256: sum, ModifiedNs: f.modified.UnixNano()}, nil
 }
 
-// copyTo makes a copy of f, which is at path. It is durable except for its name.
+// copyTo copies the file f, which is at path, into a new file, to. The copy is durable except for its name.
 func (c *copier) copyTo(to, path string, f sourceFile) (File, error) {
 	var d File
 	err := c.create(to, func(out io.Writer) (err error) {
@@ -53,8 +53,7 @@ func (c *copier) copyTo(to, path string, f sourceFile) (File, error) {
 	return d, err
 }
 
-// create makes the file at to with what fill writes. It is durable except for
-// its name.
+// create makes a new file, to, with the content that fill writes. The file is durable except for its name.
 func (c *copier) create(to string, fill func(io.Writer) error) error {
 	f, err := c.fs.Create(to, vfs.WriteCategoryUnspecified)
 	if err != nil {

@@ -20,8 +20,8 @@ func identify(fs vfs.FS, path string) (fileID, error) {
 	return identifyOnDisk(path)
 }
 
-// is compares the current identity of a file with id. Only the time of birth exposes a copy that got the
-// inode number of a deleted file.
+// is tells whether the file with the current identity now is the file of id. An unknown id fits any file. Only
+// the time of creation exposes a copy that got the inode number of a deleted file.
 func (id fileID) is(now fileID) bool {
 	if id.Inode == 0 {
 		return true

@@ -12,7 +12,7 @@ import (
 // are mounted again, or may: FUSE and virtiofs, SMB and CIFS, 9P.
 var unstable = []uint32{0x65735546, 0x517b, 0xff534d42, 0xfe534d42, 0x01021997}
 
-// freeFiles is how many files the file system of dir can still take. Some have no limit.
+// freeFiles returns how many files the file system of dir can still take; MaxUint64: it has no limit.
 func freeFiles(dir string) (uint64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A seal tells a folder from an earlier state of itself that was copied over it. It is a small file in the
-// data folder, and the witness identifies that file by its inode number and the time of its creation. The
-// store makes a new seal at its start, at its end, and every second while commits come, under another name,
-// and removes the one before. A copy of an older folder over this one brings an older witness along. The seal
-// that this witness names is another file by now, as no file can be created in the past; or it is missing.
+// A seal shows that an older copy of the data folder was written over it. It is a small file in the folder, and
+// the witness identifies this file by its inode number and the time of its creation. The store makes a new
+// seal, under another name, at its start, at its end, and every second while commits come. Then it removes the
+// former one. An older copy of the folder brings an older witness along. The seal that this witness names is
+// missing by now, or is another file: no file can be created with a past time of creation.
 type seal struct {
 	Number uint64 // 1 or 2, in turn; 0: there is none yet
 	File   fileID
@@ -27,20 +27,20 @@ func (s seal) next() seal { return seal{Number: 1 + s.Number%2} }
 // sealEvery is how often a store makes a new seal while commits come.
 const sealEvery = time.Second
 
-// sealShare bounds the time that seals take on a slow disk: one part of this many.
+// sealShare bounds the time that seals take on a slow disk: at most 1/sealShare of all time.
 const sealShare = 100
 
 const sealText = "The witness of this Petrel store knows the inode number of this file. So the server notices when an older copy of the folder was written over it.\n"
 
-// copied returns the proof that the folder was restored from a copy, "" without one. A copy of the folder has
-// a copy of the seal, too.
+// copied returns the proof that the folder was restored from a copy; empty: there is none. In a copy of the
+// folder the seal is a copy too.
 func (p place) copied(v inventory) (string, error) {
 	if v.Seal.Number == 0 {
 		return "", nil
 	}
 	path := p.fs.PathJoin(p.dir, v.Seal.name())
 	now, err := identify(p.fs, path)
-	if err == nil { // identify asks the disk only
+	if err == nil { // identify does not look at files in memory
 		_, err = p.fs.Stat(path)
 	}
 	switch {
@@ -62,7 +62,7 @@ func (s *seal) make(p place) error {
 	}
 	err := writeSynced(p.fs, path, []byte(sealText))
 	if err == nil {
-		err = syncDir(p.fs, p.dir) // its name is not less durable than the witness that names it
+		err = syncDir(p.fs, p.dir) // its name must be durable before the witness names it
 	}
 	if err == nil {
 		s.File, err = identify(p.fs, path)
@@ -70,14 +70,16 @@ func (s *seal) make(p place) error {
 	return err
 }
 
-// sealing is the store's state of its seals. Open uses it, then keepSeal, then Close.
+// sealing is the state of the store's seals. Only one goroutine at a time uses it: Open, then keepSeal, then
+// Close.
 type sealing struct {
 	commit  uint64 // the newest commit when the seal was made
 	failing bool   // the last one could not be made
 }
 
-// reseal makes a new seal if there were commits since the last one. Without room on the disk the old one
-// stays. An error ends the store: the witness cannot be written.
+// reseal makes a new seal if commits have come since the last one. If the file cannot be made, as on a full
+// disk, the old seal stays. An error means that the store has failed, perhaps because the witness cannot be
+// written.
 func (s *Store) reseal(newest uint64) error {
 	if newest == s.sealing.commit || s.out.err() != nil || !s.holdsFolder() {
 		return s.out.err()
@@ -104,12 +106,12 @@ func (s *Store) reseal(newest uint64) error {
 		s.out.fail(fmt.Errorf("write inventory to witness: %w", err))
 		return s.out.err()
 	}
-	_ = s.place.fs.Remove(s.place.fs.PathJoin(s.place.dir, was.name())) // the seal after the next replaces it
+	_ = s.place.fs.Remove(s.place.fs.PathJoin(s.place.dir, was.name())) // the next seal has this name and replaces it
 	return nil
 }
 
-// holdsFolder tells whether the folder is still the store's own. Another store may have taken its path, and
-// its seal must stay.
+// holdsFolder tells whether the path of the folder still leads to the folder of this store. Another store may
+// have taken the path, and the seal of that one must stay.
 func (s *Store) holdsFolder() bool {
 	l, ok := s.lock.(*folderLock)
 	if !ok {

@@ -17,41 +17,41 @@ import (
 
 func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
 
-// guard is the file system that Pebble writes through. It keeps the inventory
-// of the witness ahead of every change that would hide a loss:
+// guard is the file system through which Pebble writes. It updates the inventory in the witness before each change
+// that would hide a loss:
 //
-//   - A sync of a manifest returns after the inventory has its new length and
-//     hash. Pebble gives up the input of an edit (log, table, older manifest)
-//     after that, so whatever lies behind the length in the inventory is an edit
-//     whose input is still there.
-//   - So the marker moves only to a manifest that the inventory names. The one
-//     before leaves the inventory when the move is durable.
-//   - A log file is listed before its first byte, once its name is durable, and
-//     leaves the list before it is removed or reused.
+//   - A sync of a manifest returns when the inventory has its new length and hash. Pebble removes the input of an
+//     edit (log, table, older manifest) only after this sync. So an edit behind the length in the inventory still
+//     has its input.
+//   - The marker moves only to a synced manifest, so the inventory names this one. The manifest before leaves the
+//     inventory when the move is durable.
+//   - A new log file enters the inventory when its name is durable, before its first byte is written. It leaves the
+//     inventory before it is removed or reused.
 //
-// After the first error of a write it lets no further one through, and keeps
-// the goroutines that try: Pebble panics or tries again when a write fails.
+// After the first failed write, guard lets no further write through, and blocks the goroutines that try one: Pebble
+// panics or retries when a write fails.
 type guard struct {
 	vfs.FS
 	dir string
 	out *failure
 	wit *witness // nil: nothing may be written
 
-	damage *damage // notes the damage that Pebble meets; nil: it is not noted
+	damage *damage // notes the damage that Pebble meets; nil: nothing does
 
-	ending atomic.Bool // the database is being closed: tables are not written to their end
+	ending atomic.Bool // the database is being closed: writes to tables fail
 
-	mu     sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
+	mu     sync.Mutex // tier 1; guards the fields below, and is held during the write of the inventory
 	played []uint64   // log files that were read, in order
 	inv    inventory
-	fresh  []uint64 // log files made and not yet listed
+	fresh  []uint64 // new log files that are not in the inventory yet
 	moves  int      // of the marker to another manifest
 	moved  int      // moves that are durable
 }
 
 var errReadOnly = errors.New("store is open for checking only")
 
-// usable comes before every write. It does not return once the store has failed.
+// usable is called before every write. It returns an error if nothing may be written, and does not return once
+// the store has failed.
 func (g *guard) usable() error {
 	if g.wit == nil {
 		return errReadOnly
@@ -62,7 +62,7 @@ func (g *guard) usable() error {
 	return nil
 }
 
-// check ends the store at the first error of a write, and then does not return.
+// check ends the store if err is the error of a write, and then does not return.
 func (g *guard) check(verb, name string, err error) {
 	if err != nil {
 		g.out.fail(fmt.Errorf("%s %s: %w", verb, g.PathBase(name), err))
@@ -70,7 +70,7 @@ func (g *guard) check(verb, name string, err error) {
 	}
 }
 
-// record writes the inventory if it has changed. The caller holds g.mu.
+// record writes the inventory to the witness. The caller holds g.mu and has changed the inventory.
 func (g *guard) record() {
 	g.check("write inventory to", "witness", g.wit.inventory(g.inv))
 }
@@ -119,7 +119,7 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	}
 	base := g.PathBase(name)
 	if strings.HasPrefix(base, "marker."+manifestMarker+".") {
-		// The name of the manifest must not be less durable than its marker.
+		// The name of the manifest must become durable before its marker does.
 		g.check("sync", g.dir, syncDir(g.FS, g.dir))
 	}
 	f, err := g.FS.Create(name, c)
@@ -231,8 +231,8 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 	return &guardedDir{File: f, g: g, name: name}, nil
 }
 
-// GetDiskUsage implements vfs.FS. Pebble would count an error as its own failure, and asks only to pace
-// deletions.
+// GetDiskUsage implements vfs.FS. It turns each error into ErrUnsupported: Pebble asks only to pace deletions,
+// and would count another error as its own failure.
 func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 	u, err := g.FS.GetDiskUsage(name)
 	if err != nil {
@@ -244,7 +244,8 @@ func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 // Unwrap implements vfs.FS.
 func (g *guard) Unwrap() vfs.FS { return g.FS }
 
-// guardedDir lists the new log files when their names are durable.
+// guardedDir updates the inventory after a sync of the folder: it adds new log files whose names are durable
+// now, and removes the manifest from before a move of the marker.
 type guardedDir struct {
 	vfs.File
 	g    *guard
@@ -258,7 +259,7 @@ func (d *guardedDir) Sync() error {
 		return err
 	}
 	g.mu.Lock()
-	fresh, moves := slices.Clone(g.fresh), g.moves // what comes during the sync is not covered by it
+	fresh, moves := slices.Clone(g.fresh), g.moves // the sync does not cover later changes
 	g.mu.Unlock()
 	g.check("sync", d.name, d.File.Sync())
 	g.mu.Lock()
@@ -290,7 +291,7 @@ type guardedFile struct {
 	vfs.File
 	g        *guard
 	name     string
-	manifest uint64    // number, if it is a manifest
+	manifest uint64    // its number; 0: it is no manifest
 	hash     hash.Hash // of what was written to a manifest
 	written  uint64    // bytes
 }
@@ -339,7 +340,7 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 	return all, nil
 }
 
-// manifestSynced lists the length and hash of a manifest.
+// manifestSynced writes the length and hash of a manifest into the inventory.
 func (g *guard) manifestSynced(f *guardedFile) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

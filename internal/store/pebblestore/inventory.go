@@ -17,14 +17,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
-// inventory lists the files whose loss or truncation Pebble does not notice: it reads a manifest up to the
-// first bad record, and takes a missing log for one that never existed. guard keeps the inventory true.
+// inventory lists the files whose loss or truncation Pebble does not notice: Pebble reads a manifest up to the
+// first bad record, and takes a missing log for one that never existed. guard keeps the inventory up to date.
 //
-// It also has a copy of the store's identity: without its secret no repeated send could be recognized.
+// It also has a copy of the store's identity: without the secret in it no repeated send could be recognized.
 type inventory struct {
 	Turn      uint64 // counts the inventories written
 	Identity  []byte
-	Manifests []manifest // the current one last, and before it the one it replaces until the marker has moved
+	Manifests []manifest // the current one last; before it the one that it replaces, until the marker has moved
 	Logs      []uint64   // numbers of the log files whose names are durable and that were not given up
 	Seal      seal
 }
@@ -69,14 +69,14 @@ func (v inventory) clone() inventory {
 	return v
 }
 
-// check compares the inventory with the files in dir and names the missing data. Other errors come back as
-// cause.
+// check compares the inventory with the files in dir. missing names the first loss, empty if there is none.
+// cause is an error of the system.
 func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 	value, err := atomicfs.ReadMarker(fs, dir, manifestMarker)
 	if err != nil && isSystemError(err) {
 		return "", err
 	} else if err != nil {
-		return err.Error(), nil // a file with the name of a marker is none
+		return err.Error(), nil // a file is named like a marker, and is none
 	}
 	if value == "" {
 		return "the marker of the manifest is missing", nil
@@ -121,7 +121,7 @@ func (m manifest) check(fs vfs.FS, path, name string) (missing string, cause err
 	return "", nil
 }
 
-// newManifest describes a manifest by its content.
+// newManifest returns the entry in the inventory of a manifest with this content.
 func newManifest(name string, content []byte) manifest {
 	n, _ := manifestNumber(name) // 0 fits no marker
 	return manifest{Number: n, Length: uint64(len(content)), Sum: sha256.Sum256(content)}

@@ -21,7 +21,7 @@ import (
 //	d tenant conv hash(8) slot(1)   uvarint seq: the send with that hash of its message id
 //	f feed(2) pos              storepb.FeedEntry
 //	r table(1) tenant key      a record, opaque
-//	s name                     of the store itself, see below
+//	s name                     a record of the store about itself, see below
 //
 // The names under s:
 //
@@ -32,10 +32,10 @@ import (
 //	trim        pos(8): the feed is forgotten up to here
 //	scrub       time(8), Unix milliseconds: the last pass of the scrub ended
 //	damaged     the damaged ranges, as JSON; damagedranges.go
-//	ok key      uvarint n: key is sound as far as the ranges up to n go
+//	ok key      uvarint number: key is sound in the damaged ranges up to that number
 //
-// n counts the batches since the store was made, of whatever kind; the witness
-// is about n. pos is the position of the only feed.
+// n is the number of a commit: it counts the batches of all kinds since the store was made. The witness records the
+// newest n. pos is the position of the only feed.
 const (
 	kindConversation = 'c'
 	kindDedupe       = 'd'
@@ -51,7 +51,7 @@ const (
 const (
 	convKeyLen   = 1 + 4 + 16
 	rowKeyLen    = convKeyLen + 8
-	markKeyLen   = convKeyLen + 1 + 8 // and the name, and what follows it
+	markKeyLen   = convKeyLen + 1 + 8 // the name, and the 0 behind it if there is one, come on top
 	dedupeKeyLen = convKeyLen + 8 + 1
 	feedKeyLen   = 1 + 2 + 8
 	tableKeyLen  = 1 + 1 + 4
@@ -88,7 +88,7 @@ func convRange(kind byte, c im.Key) keyRange {
 	return keyRange{convKey(kind, c), after(convKey(kind, c))}
 }
 
-// keyOf returns the conversation in the key of one of its records or rows.
+// keyOf returns the conversation whose id is in the key k.
 func keyOf(k []byte) im.Key {
 	return im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(k[1:])), Conv: im.ConvID(k[5:convKeyLen])}
 }
@@ -117,7 +117,7 @@ func appendMarkKey(b []byte, c im.Key, k store.MarkKind, seq im.Seq, name string
 	return append(binary.BigEndian.AppendUint64(b, uint64(seq)), name...)
 }
 
-// markSeq is the seq in a key of a mark.
+// markSeq returns the seq in the key of a mark.
 func markSeq(key []byte, k store.MarkKind) (im.Seq, error) {
 	if len(key) < markKeyLen {
 		return 0, fmt.Errorf("a key has %d bytes: %w", len(key), store.ErrCorrupt)
@@ -164,7 +164,7 @@ func after(b []byte) []byte {
 	return nil // no key is greater: no bound
 }
 
-// last is the record under "commit".
+// last is the record under "commit": the newest commit.
 type last struct {
 	n      uint64
 	timeMs uint64

@@ -17,8 +17,8 @@ import (
 )
 
 // eachBatch calls fn with each batch in a log file until fn returns false. repr is valid during the call. end
-// is the offset after the last batch for which fn returned true; err is nil if that is the end of the file or
-// fn stopped the read.
+// is the offset behind the last batch for which fn returned true. err is nil if the read has reached the end of
+// the file, or fn has stopped it.
 func eachBatch(l wal.LogicalLog, fn func(repr []byte) bool) (end int64, err error) {
 	r := l.OpenForRead()
 	defer func() { _ = r.Close() }() // read-only
@@ -41,8 +41,8 @@ func eachBatch(l wal.LogicalLog, fn func(repr []byte) bool) (end int64, err erro
 }
 
 // readLog calls fn with the number of each commit in a log file until fn returns false. end is the offset
-// after the last commit for which fn returned true; err is nil if that is the end of the file or fn stopped
-// the read.
+// behind the last commit for which fn returned true. err is nil if the read has reached the end of the file, or
+// fn has stopped it. A batch without a commit number is ErrCorrupt.
 func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err error) {
 	whole := true
 	end, err = eachBatch(l, func(repr []byte) bool {
@@ -56,7 +56,7 @@ func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err erro
 	return end, err
 }
 
-// commitOf returns the number of the commit in a batch of the log.
+// commitOf returns the number of the commit in a batch of the log; false: the batch has none.
 func commitOf(repr []byte) (uint64, bool) {
 	if len(repr) < batchrepr.HeaderLen {
 		return 0, false
@@ -73,10 +73,11 @@ func commitOf(repr []byte) (uint64, bool) {
 	}
 }
 
-// checkLogs passes all batches of the log files that Pebble would replay to each, and looks for missing
-// commits. The witness shows what the last file lacks. A replay takes one changed bit in the number of a
-// chunk for the end of the file, so the files must continue n, the last commit in the tables (0: not known),
-// and each other. Damage that Pebble would refuse is an error.
+// checkLogs calls the function each with every batch of the log files that Pebble would replay, and returns the
+// first range of commit numbers that is missing. n is the newest commit in the tables; 0: it is not known, and
+// the log may begin with any commit. Pebble does not notice such a gap: if one bit of the log number in a chunk
+// has changed, it takes the chunk for the end of the file. A loss at the end of the last file is left to the
+// comparison with the witness. Damage that Pebble would refuse is an error.
 func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(repr []byte) error) (*Damaged, error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
@@ -99,7 +100,7 @@ func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(rep
 		if failed != nil {
 			return nil, failed
 		}
-		// the end of the newest, which was never acked
+		// the torn end of the newest file, which was never acked
 		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF)
 		if err != nil && !torn {
 			return nil, fmt.Errorf("read log file %s: %w", logName(uint64(l.Num)), err)

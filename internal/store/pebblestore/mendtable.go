@@ -43,7 +43,7 @@ func (s *Store) mender() {
 // mendIfDamaged mends a table if it is in use, and if a second read finds it damaged too.
 func (s *Store) mendIfDamaged(file string) error {
 	t, err := s.tableOf(file)
-	if err != nil || t == nil { // it is in use no more
+	if err != nil || t == nil { // nil: it is not in use any more
 		return err
 	}
 	p := s.o.place()
@@ -58,7 +58,7 @@ func (s *Store) mendIfDamaged(file string) error {
 	return s.mend(*t)
 }
 
-// tableOf is the table in use with that file; nil: there is none.
+// tableOf returns the table in use with that file; nil: there is none.
 func (s *Store) tableOf(file string) (*table, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func (s *Store) mend(t table) error {
 	return s.markNewer(*fresh)
 }
 
-// recordLoss makes a damaged range durable before the table is replaced. The range is known already if an
-// earlier attempt found the table busy.
+// recordLoss makes a damaged range durable before its table is replaced. If an earlier attempt has ended with
+// errBusy, the range is recorded already.
 func (s *Store) recordLoss(t table, lost loss) (*damagedRange, error) {
 	all := slices.Clone(s.damaged())
 	i := slices.IndexFunc(all, func(r damagedRange) bool {
@@ -141,13 +141,13 @@ func (s *Store) recordLoss(t table, lost loss) (*damagedRange, error) {
 		return nil, err
 	}
 	return &all[i], s.write(context.Background(), 1024, func(b *pebble.Batch) error {
-		s.ranges.Store(&all) // before what is staged after this: it is marked
+		s.ranges.Store(&all) // the commits that are staged from now on get marks
 		return b.Set(keyRanges, all.encode(), nil)
 	})
 }
 
-// markNewer marks the keys in a fresh range that are newer than everything lost there, except those that an
-// older range has as damaged.
+// markNewer marks the keys in a fresh range that are newer than everything lost there, except the keys that an
+// older range still has as damaged.
 func (s *Store) markNewer(fresh damagedRange) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -187,14 +187,14 @@ func (s *Store) newer(r damagedRange, older damagedRanges) (keys [][]byte, err e
 	return keys, asRead(err)
 }
 
-// errBusy is the error of exclusive when calls take too long.
+// errBusy is the error of exclusive when calls do not end in time.
 var errBusy = errors.New("calls are under way")
 
-// exclusiveWithin bounds the time for which new calls wait for exclusive to begin.
+// exclusiveWithin bounds how long exclusive waits for the calls under way, since new calls wait for exclusive.
 const exclusiveWithin = time.Second
 
-// exclusive runs f while no call is inside Pebble and nothing is queued. Calls wait
-// meanwhile.
+// exclusive runs f while no call uses Pebble and nothing is queued. New calls wait in enter meanwhile. Errors:
+// errBusy, errClosed, that of a failed store, and that of f.
 func (s *Store) exclusive(f func() error) error {
 	gate := make(chan struct{})
 	s.mu.Lock()
@@ -244,7 +244,8 @@ func (p place) newAside() (string, error) {
 	}
 }
 
-// keepAside copies a file of the database to the folder aside. The copy lacks its unreadable parts.
+// keepAside keeps a file of the database in the folder aside, as a hard link or, where links fail, as a copy. A
+// missing file is no error.
 func (p place) keepAside(aside, name string) error {
 	from, to := p.fs.PathJoin(p.db, name), p.fs.PathJoin(aside, name)
 	err := p.fs.Link(from, to)
@@ -260,10 +261,10 @@ func (p place) keepAside(aside, name string) error {
 	return syncDir(p.fs, aside)
 }
 
-// freshTable is the path of the table that will replace a damaged one.
+// freshTable returns the path of the table that will replace a damaged one.
 func (p place) freshTable() string { return p.fs.PathJoin(p.dir, "table.new") }
 
-// replaceTable puts the fresh table in the place of a file of the database.
+// replaceTable renames the fresh table to the name of a file of the database, durably.
 func (p place) replaceTable(name string) error {
 	if err := p.fs.Rename(p.freshTable(), p.fs.PathJoin(p.db, name)); err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// A start looks for loss before it writes anything. It needs a few keys that the store keeps about itself,
-// and the numbers of the commits. After a kill the log may have 200 MB, and putting all of it into memtables
-// takes as long as the start itself. So the search opens the tables alone, and picks these keys from the
-// batches of the log. No batch deletes them as a range.
+// A start looks for loss before it writes anything. It needs a few records of the store about itself, and the
+// numbers of the commits. After a kill the log may have 200 MB, and reading it into memtables would take as
+// long as the start itself. So the search opens the tables alone, and picks these records from the batches of
+// the log. No batch deletes them as a range.
 
-// unreplayed is a file system whose log files are empty.
+// unreplayed is a file system in which all log files are empty.
 type unreplayed struct{ vfs.FS }
 
 // Open implements vfs.FS.
@@ -43,7 +43,7 @@ type own struct {
 	logged map[string][]byte // the values in the log; nil: deleted
 }
 
-// add takes a batch of the log. Errors: ErrCorrupt.
+// add notes the records of the store about itself in a batch of the log. Errors: ErrCorrupt.
 func (w *own) add(repr []byte) error {
 	if len(repr) < batchrepr.HeaderLen {
 		return fmt.Errorf("a batch of %d bytes: %w", len(repr), store.ErrCorrupt)

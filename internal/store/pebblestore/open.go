@@ -23,15 +23,15 @@ type place struct {
 	fs      vfs.FS
 	dir     string // the data folder
 	db      string // Pebble's files
-	birth   string // db while it is made; renamed when it is complete
+	birth   string // the path of db until it is complete
 	witness string
 	ballast string
 	lock    string
 	pid     string
-	rewound string // what proved that the store is an earlier state; see Refute
+	rewound string // file with the proof that the store is an earlier state; see Refute
 
 	ranges    string // the damaged ranges
-	repairing string // is there while a repair changes the store
+	repairing string // a file that exists while a repair changes the store
 }
 
 func (o Options) place() place {
@@ -46,9 +46,9 @@ func (o Options) place() place {
 	return p
 }
 
-// Open opens the store in o.Dir, or makes one if the folder holds none. A store
-// that has lost anything it acked is refused with a *Damaged and left as it is;
-// a torn end that was never acked is normal. The folder is locked until Close.
+// Open opens the store in o.Dir, or makes one if the folder holds none. It refuses a store that lacks anything
+// it acked with a *Damaged, and leaves it as it is. A torn end of the log that was never acked is normal. The
+// folder is locked until Close.
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 	s.tasks.Go(s.watch)
 	if s.place.fs == vfs.Default {
 		here := map[string]os.FileInfo{}
-		_ = s.checkFolder(here) // an error comes back in watchFolder
+		_ = s.checkFolder(here) // watchFolder meets an error again
 		s.tasks.Go(func() { s.watchFolder(here) })
 	}
 	s.tasks.Go(s.keepSeal)
@@ -116,7 +116,7 @@ func (p place) acquire() (io.Closer, error) {
 		_ = lock.Close() // the first error says more
 		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
 	}
-	// it is for people
+	// the file pid is for people
 	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		_ = both.Close() // the first error says more
 		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
@@ -131,7 +131,7 @@ func isHeld(err error) bool {
 	return !ok || n == syscall.EAGAIN
 }
 
-// withOwnerHint adds the required owner of the files to a permission error.
+// withOwnerHint adds to a permission error which user must own the files.
 func withOwnerHint(err error) error {
 	if !errors.Is(err, os.ErrPermission) {
 		return err
@@ -140,7 +140,7 @@ func withOwnerHint(err error) error {
 		"%w; run this as the user of the server, who owns the folder and all that is in it (chown -R USER DIR), and not as the user with the uid %d", err, os.Geteuid())
 }
 
-// inUse is the error of a folder that is locked.
+// inUse returns the error for a folder that is locked.
 func (p place) inUse() error {
 	holder := "another process"
 	if b, err := readFile(p.fs, p.pid); err == nil && len(b) > 0 {
@@ -151,7 +151,7 @@ func (p place) inUse() error {
 
 // makeDir makes dir and the folders above it, durably.
 func makeDir(fs vfs.FS, dir string) error {
-	var made []string // the folder above each new one
+	var made []string // the parent of each new folder
 	for d := dir; ; {
 		if _, err := fs.Stat(d); err == nil {
 			break
@@ -200,7 +200,7 @@ func writeFile(fs vfs.FS, path, text string) error {
 	return err
 }
 
-// finding is the state of a store, as inspect found it.
+// finding is the state of a store that inspect has read.
 type finding struct {
 	slots  slots
 	inv    inventory
@@ -214,7 +214,7 @@ type finding struct {
 	unmarked bool // the store mark is missing
 }
 
-// open opens the store in a folder that is locked.
+// open opens the store in a folder that is locked, and first makes one if there is none.
 func open(o Options, p place) (*Store, error) {
 	if err := p.dropCheckpoints(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
@@ -248,7 +248,8 @@ func open(o Options, p place) (*Store, error) {
 	return start(o, p, f)
 }
 
-// inspect looks for loss without writing anything.
+// inspect reads the state of a store, and refuses one that has lost something. It writes nothing. Errors:
+// *Damaged, ErrOtherStore, and those of the system.
 func inspect(o Options, p place) (*finding, error) {
 	f := new(finding)
 	damaged := func(missing string, cause error) error {
@@ -307,8 +308,8 @@ func inspect(o Options, p place) (*finding, error) {
 	return f, f.checkRewound(o, p)
 }
 
-// read reads the store's records about itself, and looks for commits that its log lacks. Errors: *unreadable,
-// and those of the system.
+// read reads the store's records about itself. lost has the first range of commits that the log lacks, nil if
+// none are missing. Errors: *unreadable, and those of the system.
 func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
 	g := &guard{FS: unreplayed{p.fs}, dir: p.db, out: newFailure(o.Log), inv: f.inv}
 	db, err := openPebble(o, g)
@@ -318,7 +319,7 @@ func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
 	w := &own{db: db, logged: map[string][]byte{}}
 	base := last{}
 	if b, e := w.get(keyCommit); e == nil {
-		base, _ = parseLast(b) // load meets the error, unless the log has a newer one
+		base, _ = parseLast(b) // load returns the error, unless the log has a newer record
 	}
 	if lost, err = checkLogs(p.fs, p.db, g.played, base.n, w.add); err != nil {
 		err = asUnreadable(err)
@@ -340,7 +341,7 @@ type unreadable struct{ cause error }
 func (u *unreadable) Error() string { return u.cause.Error() }
 func (u *unreadable) Unwrap() error { return u.cause }
 
-// asUnreadable wraps an error about the content of the files, and leaves one of the system as it is.
+// asUnreadable wraps an error about the content of the files, and returns an error of the system as it is.
 func asUnreadable(err error) error {
 	if isSystemError(err) {
 		return err
@@ -355,7 +356,7 @@ func isSystemError(err error) bool {
 	return errors.As(err, &no) && no != syscall.ENOENT
 }
 
-// openPebble opens the database that g guards, for reading only if g has no witness.
+// openPebble opens the database that g guards. If g has no witness, it opens it for reading only.
 func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po := pebbleOptions(o, apart{g}, g.out)
 	po.ReadOnly = g.wit == nil
@@ -373,7 +374,7 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 		db  *pebble.DB
 		err error
 	}
-	// A failure may park the goroutine that opens.
+	// The goroutine that opens may be parked for ever (failure.park).
 	c := make(chan opened, 1)
 	go func() {
 		var r opened
@@ -441,8 +442,8 @@ func (f *finding) load(w *own) error {
 	return err
 }
 
-// create makes a complete store beside its final path and then moves it there, so that a folder with that
-// name is never incomplete.
+// create makes a complete store under another name and then renames it, so that a folder with the final name is
+// never incomplete. Errors: *Damaged if the witness shows that a database is missing.
 func create(o Options, p place) error {
 	wrap := func(err error) error { return fmt.Errorf("create %s: %w", p.dir, err) }
 	if s, err := readWitness(p.fs, p.witness); err == nil {
@@ -533,14 +534,14 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	s.damage.init(o.Log)
 	if len(f.ranges) > 0 {
 		s.ranges.Store(&f.ranges)
-		if err := p.writeRanges(f.ranges); err != nil { // a restored backup has none
+		if err := p.writeRanges(f.ranges); err != nil { // a restored backup has no such file
 			_ = w.close() // the first error says more
 			return nil, fmt.Errorf("open %s: %w", p.dir, err)
 		}
 	}
 	g := &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone(), damage: &s.damage}
 	s.guard = g
-	db, err := openPebble(o, g) // writes the tables of the log that it finds
+	db, err := openPebble(o, g) // replays the log and writes it as tables
 	if err != nil {
 		_ = w.close() // the first error says more
 		if errors.Is(err, store.ErrCorrupt) || pebble.IsCorruptionError(err) {
@@ -552,7 +553,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	s.db = db
 	s.queue.init()
 	s.space.init(o, p)
-	// Both slots: one of them may have been torn.
+	// Both slots are written anew: one of them may have been torn.
 	for range 2 {
 		if err = w.commit(s.last); err != nil {
 			break

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options of a store. The zero value of a field is its default.
+// Options configure a store. The zero value of a field stands for its default.
 type Options struct {
 	Dir string // made if it is missing
 	FS  vfs.FS // nil: the disk
@@ -21,7 +21,7 @@ type Options struct {
 	MemTableBytes int64 // an eighth of the cache, at most 32 MiB; four of them may wait for the disk
 	OpenTables    int   // files of tables that stay open, 1,000; at least 64
 
-	StoreID      uint64 // the folder must hold this store; 0: any, and none is made where one was
+	StoreID      uint64 // the folder must hold this store; 0: any, and a new one only where none was before
 	Mark         string // file outside the folder that says how far the store has come; empty: none
 	AcceptCopies bool   // open a folder whose files are copies, too
 
@@ -37,7 +37,7 @@ type Options struct {
 	ScrubRate  int64         // bytes per second that are read for that, 8 MiB
 
 	tune      func(*pebble.Options) // for tests: smaller files
-	sealShare time.Duration         // for tests: seals take at most one part of so many, 100
+	sealShare time.Duration         // for tests: seals take at most 1/sealShare of the time, 100
 	anyState  bool                  // repair a store that may be an earlier state, too
 }
 
@@ -110,11 +110,11 @@ const pebbleFormat = pebble.FormatValueSeparation
 // stopWritesAt is the number of overlapping tables in L0 at which all writes stop.
 const stopWritesAt = 36
 
-// pebbleOptions are measured on batches of 1 to 1,000 rows of 200 bytes. More
-// than 4 files in L0 before a compaction and a large base level trade reads,
-// which mostly hit the tail, for fewer rewrites: +12 % sustained. A start after a kill
-// puts the log of one memtable, and of those that waited for the disk, into memtables and
-// writes them as tables before anything else: 0.9 s of CPU for 64 MiB.
+// pebbleOptions returns the options of Pebble. They were measured with batches of 1 to 1,000 rows of 200 bytes.
+// L0 may have more than 4 files before a compaction, and the base level is large: reads, which mostly hit the
+// tail, become slower, and there are fewer rewrites, so that 12 % more writes can be sustained. After a kill
+// the next start replays the log of all memtables and writes them as tables before anything else: 0.9 s of CPU
+// for 64 MiB.
 func pebbleOptions(o Options, fs vfs.FS, out *failure) *pebble.Options {
 	p := &pebble.Options{
 		FS:                          fs,
@@ -142,9 +142,9 @@ func pebbleOptions(o Options, fs vfs.FS, out *failure) *pebble.Options {
 	return p
 }
 
-// keyFilter is a Bloom filter of 10 bits for each key that is looked up by
-// name. Rows and feed entries are read in ranges, which ask no filter, and are
-// nearly all keys; leaving them out saves a hash per row and compaction.
+// keyFilter is a Bloom filter with 10 bits for each key that is looked up by itself. Rows and feed entries,
+// which are nearly all keys, are read in ranges, and these use no filter. Leaving them out saves a hash per row
+// and compaction.
 type keyFilter struct{}
 
 const keyFilterPolicy = bloom.FilterPolicy(10)

@@ -1,35 +1,36 @@
 // Package pebblestore is the embedded store: Pebble behind the contract of
 // package store, with one feed for all partitions. The keys are in keys.go.
 //
-// A commit goes by append.go into the queue; commit.go writes it to Pebble's log
-// and waits for one sync for all that was queued, writes the witness, and calls
-// done. The witness (witness.go) is a file of its own that says how far the log
-// and the manifest reach, because Pebble takes a shortened one for a whole one.
-// rollback.go refuses an earlier state of the folder, datafolder.go a folder that is
-// not the one that is meant. guardfs.go is the file system that keeps the witness
-// ahead of Pebble, open.go compares witness and Pebble at a start, repair.go accepts a loss.
+// append.go puts a commit into the queue. commit.go writes the queued commits to Pebble's log, waits for one sync
+// of all of them, writes the witness, and calls done. The witness (witness.go) is a second file that says how far
+// the log and the manifest reach: Pebble does not notice that one of them has lost its end. guardfs.go is the file
+// system through which Pebble writes; it keeps the witness ahead of Pebble. open.go compares the witness with
+// Pebble's files at a start. rollback.go refuses an earlier state of the folder, and datafolder.go another folder
+// than the expected one. repair.go accepts a loss.
 //
 // # What a start notices
 //
-// The end of the log is lost: the number of the newest commit is below the
-// witness. A file of the log is missing, cut, or ends early in the middle; the
-// manifest is missing, cut, damaged, or another one; a marker or the witness is
-// gone; a table is missing or has another size. The start is refused, and
-// nothing is changed. A damaged block of a table is noticed by whatever reads
-// it, which fails alone. mendtable.go then rewrites the table without the block, and
-// damagedranges.go keeps the keys damaged that it may have had. scrub.go reads all tables once a
-// week. repairranges.go is what Repair does with damaged ranges.
+// A start is refused, and changes nothing, if one of these is true:
+//
+//   - The log has lost its end: its newest commit is below the one in the witness.
+//   - A log file is missing, cut, or ends early in the middle.
+//   - The manifest is missing, cut, damaged, or another one.
+//   - A marker or the witness is missing.
+//   - A table is missing or has another size.
+//
+// A damaged block of a table is noticed by the read that needs it, and only this read fails. mendtable.go then
+// rewrites the table without the block, and damagedranges.go lists the keys that the block may have had as
+// damaged. scrub.go reads all tables once a week. repairranges.go ends the damaged ranges in a repair.
 //
 // # Files
 //
 //   - The store while it runs: append.go, commit.go, read.go, convsizes.go, update.go, keys.go, options.go,
 //     failure.go (its end, after the first error), diskspace.go (a disk that gets full), compactionscheduler.go
-//     (when Pebble may merge tables), compact.go (the operator wants it now).
-//   - What says how far it came: witness.go, inventory.go (which files there have to be),
-//     guardfs.go, storemark.go, folderseal.go, fileid.go.
-//   - A start: open.go, datafolder.go, metadata.go (what a start looks for in the log before it
-//     writes), logfiles.go (reads log files), rollback.go, damagederror.go (what a start says that lacks
-//     something).
+//     (when Pebble may merge tables), compact.go (merges them at the operator's request).
+//   - Records of how far it has come: witness.go, inventory.go (which files must exist), guardfs.go, storemark.go,
+//     folderseal.go, fileid.go.
+//   - A start: open.go, datafolder.go, metadata.go (the records that a start reads before it writes), logfiles.go
+//     (reads log files), rollback.go, damagederror.go (the error of a start that misses something).
 //   - Damaged tables: damagedtables.go (what is known of them), tables.go (reads and rewrites one),
 //     mendtable.go, damagedranges.go, scrub.go.
 //   - Repair: repair.go, repairranges.go, lostrow.go, examine.go (looks and changes nothing).
@@ -38,15 +39,14 @@
 //
 // # What nobody notices
 //
-//   - The disk is set back to an earlier snapshot of itself, with the store mark,
-//     or without one. rollback.go notices copies, a mark that is ahead, and what
-//     a client proves. Restore draws a new history id.
-//   - Two faults at once: the newer commit slot of the witness is damaged, and
-//     of the log just the commits that it alone spoke of are lost. These are
-//     the ones that the last sync covered.
-//   - A file is replaced by another that is right in itself, or is damaged in a
-//     way that CRC-32C does not show (one in four billion at random).
-//   - Damage where nothing is read: the rest of a reused log file, the manifest before the current one.
+//   - The whole disk is set back to an earlier snapshot, with the store mark, or there is no store mark. rollback.go
+//     notices only a copied folder, a store mark that is ahead of the store, and the proof of a client. (A restored
+//     backup has a new history id.)
+//   - Two faults at once: the newer commit slot of the witness is damaged, and the log has lost just the commits
+//     that only this slot covered. These are the commits of the last write of the witness.
+//   - A file is replaced by another valid one, or is damaged in a way that CRC-32C does not show (one in four
+//     billion at random).
+//   - Damage in bytes that nothing reads: the rest of a reused log file, the manifest before the current one.
 package pebblestore
 
 import (
@@ -81,8 +81,8 @@ type Store struct {
 	lock  io.Closer
 	info  store.Info
 
-	// Only writeLog uses these, and open before it starts.
-	last   last // of the newest commit, not necessarily durable
+	// Only writeLog uses these fields, and Open before it starts writeLog.
+	last   last // the newest commit, perhaps not durable yet
 	epoch  im.Epoch
 	holder uint64 // in epoch; not on the disk, since every start takes the feed over again
 	trim   im.Pos
@@ -95,10 +95,10 @@ type Store struct {
 	damage  damage
 	ranges  atomic.Pointer[damagedRanges] // nil: none
 
-	scrubBytes, scrubFound atomic.Uint64 // of all passes since the start
+	scrubBytes, scrubFound atomic.Uint64 // by all passes since the start
 	scrubAt                atomic.Int64  // when the last pass ended, Unix milliseconds; 0: never
 
-	checkpointing atomic.Bool // one is being made
+	checkpointing atomic.Bool // a checkpoint is being made
 	checkpoints   atomic.Uint64
 	commits       atomic.Uint64
 	space         space
@@ -109,15 +109,16 @@ type Store struct {
 	tasks         sync.WaitGroup
 
 	mu      sync.Mutex // tier 0; guards the fields below
-	uses    int        // calls inside Pebble, which may not be closed under them
+	uses    int        // calls that use Pebble; Close waits for them
 	closing bool
-	idle    chan struct{} // closed when closing and uses is 0
-	gate    chan struct{} // closed when exclusive has ended; nil: it does not run
+	idle    chan struct{} // closed when closing is set and uses is 0
+	gate    chan struct{} // closed when exclusive ends; nil: exclusive does not run
 }
 
 var _ store.Store = (*Store)(nil)
 
-// enter is called before Pebble is used and leave after it.
+// enter is called before Pebble is used, and leave after it. enter waits while exclusive runs. Errors: that of
+// a failed store, errClosed.
 func (s *Store) enter() error {
 	if err := s.out.err(); err != nil {
 		return err
@@ -257,7 +258,7 @@ func (s *Store) stands() store.Holder {
 	return store.Holder{Epoch: s.epoch, Holder: s.holder, Pos: s.last.pos}
 }
 
-// Holders implements store.Store; it asks the memory.
+// Holders implements store.Store. It reads memory only.
 func (s *Store) Holders(_ context.Context, feeds []store.Feed) ([]store.Holder, error) {
 	if err := s.enter(); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// asRead turns an error of Pebble into one of the contract.
+// asRead wraps an error of Pebble about damage in ErrCorrupt, and returns any other error as it is.
 func asRead(err error) error {
 	if err != nil && pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, plain{err})
@@ -32,11 +32,11 @@ func (p plain) Error() string {
 	return strings.ReplaceAll(p.error.Error(), "\n<corruption detail carrier>", "")
 }
 
-// Unwrap is the error itself.
+// Unwrap returns the error itself.
 func (p plain) Unwrap() error { return p.error }
 
-// get returns a copy of the value of key, nil if there is none; an empty value
-// is not nil.
+// get returns a copy of the value of key, nil if there is none; an empty value is not nil. A key in a damaged
+// range is ErrCorrupt.
 func (s *Store) get(key []byte) ([]byte, error) {
 	if err := s.sound(key); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return s.lookup(key)
 }
 
-// lookup is get without the check for damaged ranges.
+// lookup returns a copy of the value of key like get, without the check for damaged ranges.
 func (s *Store) lookup(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
 	switch {
@@ -76,13 +76,13 @@ func (s *Store) read(ctx context.Context, f func() error) error {
 	return nil
 }
 
-// scan calls fn for the keys from lower to below upper until it returns false
-// or an error. key and value are valid during the call.
+// scan calls fn for the keys with lower <= key < upper, ascending, until fn returns false or an error. key and
+// value are valid during the call.
 func (s *Store) scan(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
 	return s.walk(ctx, lower, upper, (*pebble.Iterator).First, (*pebble.Iterator).Next, fn)
 }
 
-// scanDown is scan, beginning with the last key.
+// scanDown calls fn like scan, in descending order.
 func (s *Store) scanDown(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
 	return s.walk(ctx, lower, upper, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, fn)
 }
@@ -138,9 +138,9 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err erro
 	return row, nil
 }
 
-// lastSound returns an error if a row above row may have been lost. That is impossible if row, or a row below
-// it, was appended after the loss: its owner knew the head then, and all later rows are newer too. A
-// rewritten row proves nothing about the rows above it.
+// lastSound returns an error if rows above row, the last one that is there, may have been lost. They were not
+// if row was appended after the loss: its owner knew the head. A rewritten row proves nothing about the rows
+// above it, so then the row below it is judged in the same way.
 func (s *Store) lastSound(c im.Key, row *store.Row) error {
 	rows := convRange(kindRow, c)
 	from := rows.From
@@ -158,7 +158,7 @@ func (s *Store) lastSound(c im.Key, row *store.Row) error {
 	return nil
 }
 
-// endSound returns nil if one of the last rows of a conversation was appended after the loss of r.
+// endSound is lastSound for one damaged range r, among the keys with from <= key < to.
 func (s *Store) endSound(r *damagedRange, from, to []byte) error {
 	appended := false
 	err := s.scanDown(context.Background(), from, to, func(k, v []byte) (bool, error) {
@@ -210,7 +210,7 @@ func (s *Store) rows(ctx context.Context, c im.Key, from, to im.Seq, down bool, 
 				return false, fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
 			}
 			if damaged {
-				if err := s.sound(k); err != nil { // it may be one that was rewritten
+				if err := s.sound(k); err != nil { // a newer version of it may have been lost
 					return false, err
 				}
 			}
@@ -229,8 +229,8 @@ func (s *Store) rows(ctx context.Context, c im.Key, from, to im.Seq, down bool, 
 	return nil
 }
 
-// Dedupe implements store.Store. Nearly every hash is new, so the filters of all levels are asked before a
-// block is read.
+// Dedupe implements store.Store. Nearly every hash is new, so it asks the filters of all levels before it reads
+// a block.
 func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) (seqs []im.Seq, err error) {
 	err = s.read(ctx, func() error {
 		var lower, upper [dedupeKeyLen]byte
@@ -286,7 +286,7 @@ func (s *Store) Conversation(ctx context.Context, c im.Key) (rec *storepb.Conver
 	return rec, nil
 }
 
-// asRecord marks the error of a record that cannot be decoded.
+// asRecord wraps the error of a record that cannot be decoded in ErrCorrupt.
 func asRecord(err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
@@ -356,7 +356,7 @@ func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (rec *storepb.C
 	return rec, nil
 }
 
-// users calls fn for the records of the users whose id is greater than from; "": of all.
+// users calls fn for the records of the users of c with ids greater than from; an empty from means all users.
 func (s *Store) users(ctx context.Context, kind byte, c im.Key, from im.User,
 	fn func(im.User, []byte) (bool, error)) error {
 	lower, upper := convKey(kind, c), after(convKey(kind, c))
@@ -379,7 +379,7 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 	im.Assert(!k.ByName(), "marks of kind %d are ordered by name", k)
 	lower := markKey(c, k, from, name)
 	if name != "" {
-		lower = append(lower, 0) // the least key behind it
+		lower = append(lower, 0) // the least key above it
 	}
 	return s.marks(ctx, c, k, from, to, lower, after(markKey(c, k, to, "")), func(q im.Seq, key, v []byte) bool {
 		return fn(q, string(key[markKeyLen:]), v)
@@ -396,7 +396,8 @@ func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name st
 		})
 }
 
-// marks calls fn for the marks of a kind between two keys, whose seqs are from and to.
+// marks calls fn for the marks of a kind with lower <= key < upper. from and to are the lowest and the highest
+// seq in this range.
 func (s *Store) marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, lower, upper []byte,
 	fn func(q im.Seq, key, v []byte) bool) error {
 	if from > to {

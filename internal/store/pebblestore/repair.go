@@ -22,25 +22,25 @@ type Report struct {
 	RecoveredMs uint64 // its time, Unix milliseconds
 	HistoryID   uint64 // the new one
 
-	// LostFrom and LostTo are the numbers of the commits that were acked and are gone,
-	// with all that was in them, 0 if there are none. LostMs is the time of the last.
+	// LostFrom and LostTo are the first and last of the acked commits that are gone with their content, 0 if
+	// there are none. LostMs is the time of the last one, Unix milliseconds.
 	LostFrom, LostTo, LostMs uint64
 
 	Aside string   // folder with what was taken out, empty if nothing was
 	Files []string // in Aside: log files and tables, as they were
 
 	Lost     []string // what cannot be read any more, for people: entries of conversations, ranges of keys
-	LostRows uint64   // entries that are empty places now
-	More     bool     // more may be lost at the ends of conversations: nothing is left that tells of it
+	LostRows uint64   // entries that placeholders have replaced
+	More     bool     // entries at the ends of conversations may be lost too, and nothing is left that shows it
 }
 
-// Repair accepts the loss of a store that Open refuses. It keeps the longest unbroken run of commits, sets
-// the rest aside, draws a new history id, which tells clients to drop their stored state, and ends all
-// earlier writers.
+// Repair accepts the loss of a store that Open refuses. It keeps the longest unbroken run of commits and sets
+// the rest aside. It draws a new history id, which tells clients to drop their stored state, and raises the
+// epoch, which ends all earlier writers.
 //
 // Of a missing or damaged table it keeps the readable part. Lost rows become placeholders, so the seqs of a
-// conversation stay without holes; the report names them. ErrSound: the store has no fault, also in its
-// tables.
+// conversation stay without holes, and the report names these rows. ErrSound means that neither a start nor a
+// read of all tables finds a fault.
 func Repair(o Options) (Report, error) { return repairLocked(o, repair) }
 
 // repairLocked runs repair while it holds the lock of the folder.
@@ -75,7 +75,7 @@ func repair(o Options, p place) (Report, error) {
 	f, err := inspect(o, p)
 	d, damaged := errors.AsType[*Damaged](err)
 	switch {
-	case err == nil: // as far as a start looks
+	case err == nil: // a start finds no fault; the tables are read below
 		r.Found = &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}
 	case damaged && !d.Rewound:
 		r.Found = d
@@ -184,7 +184,8 @@ func (o Options) unchecked() Options {
 	return o
 }
 
-// withTables adds names to the listing of a folder: Pebble does not list a table whose file is missing.
+// withTables adds names to the listing of a folder: Pebble opens a database with missing tables only if the
+// listing has them.
 type withTables struct {
 	vfs.FS
 	more []string
@@ -196,15 +197,15 @@ func (w withTables) List(dir string) ([]string, error) {
 	return append(names, w.more...), err
 }
 
-// listed is the content of the manifest and of the tables.
+// listed is the result of place.tables: the tables that the manifest names, and what they say of the store.
 type listed struct {
-	tables []table // those that are missing too
+	tables []table // also those whose file is missing
 	ranges damagedRanges
 	base   *last // the last commit in the tables; nil: not known
 }
 
-// tables lists the tables that the manifest names. Only the text of Pebble's error has the number of a
-// missing one.
+// tables lists the tables that the manifest names. The number of a missing one is only in the text of Pebble's
+// error.
 func (p place) tables(o Options) (l listed, err error) {
 	fs := withTables{FS: withoutLogs{p.fs}}
 	for {
@@ -229,7 +230,7 @@ func (p place) tablesIn(o Options, fs vfs.FS) (l listed, err error) {
 	l.tables, err = liveTables(db)
 	s := Store{db: db}
 	if v, e := s.get(keyRanges); e == nil {
-		l.ranges, _ = parseRanges(v) // else the file has them
+		l.ranges, _ = parseRanges(v) // if it is damaged, the file damaged-ranges has them
 	}
 	if v, e := s.get(keyCommit); e == nil && v == nil {
 		l.base = &last{} // nothing was flushed yet
@@ -257,9 +258,9 @@ func (p place) damagedTables(o Options, all []table) (bad []table, err error) {
 	return bad, nil
 }
 
-// checkManifest refuses a missing or damaged manifest: nothing else names the tables in use. If the inventory
-// does not name the manifest, Pebble judges it: an interrupted repair has made it, or it is older than the
-// witness.
+// checkManifest refuses a missing or damaged manifest: nothing else names the tables in use. A manifest that
+// the inventory does not name is left to Pebble: an interrupted repair has made it, or it is older than the
+// inventory.
 func (p place) checkManifest() error {
 	name, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
 	if err != nil {
@@ -299,11 +300,11 @@ func (w withoutLogs) List(dir string) ([]string, error) {
 // logCut is the length up to which a log file is kept.
 type logCut struct {
 	name string
-	keep int64 // 0: the whole file goes
+	keep int64 // 0: the whole file is removed
 }
 
 // cutLogs keeps the longest unbroken run of commits after the last one in the tables. If a damaged table may
-// have had that commit, the run begins where the log begins.
+// have had the record of that commit, the run begins where the log begins.
 func (p place) cutLogs(base *last, bad []table, r *Report) error {
 	if slices.ContainsFunc(bad, func(t table) bool { return t.whole.has(keyCommit) }) {
 		base = nil
@@ -315,8 +316,8 @@ func (p place) cutLogs(base *last, bad []table, r *Report) error {
 	return p.setAside(cuts, r)
 }
 
-// findCuts follows the numbers of the commits through the log files and returns the cuts after which they
-// continue base without a gap.
+// findCuts follows the commit numbers through the log files, and returns the cuts after which the files
+// continue base without a gap. With a nil base the log may begin with any commit.
 func (p place) findCuts(base *last) ([]logCut, error) {
 	logs, err := wal.Scan(wal.Dir{FS: p.fs, Dirname: p.db})
 	if err != nil {
@@ -341,16 +342,16 @@ func (p place) findCuts(base *last) ([]logCut, error) {
 	return cuts, nil
 }
 
-// givenUp tells whether everything in a log file is in tables: then nothing reads the file, and only a power
-// cut can have left it. The next log need not continue it.
+// givenUp returns a function that tells whether everything in a log file is in tables. Nothing reads such a
+// file, and only a power cut can have left it. The next log file need not continue it.
 func (p place) givenUp() func(wal.LogicalLog) bool {
-	inv := p.lastInventory() // without one every file counts
+	inv := p.lastInventory() // without an inventory every file counts
 	return func(l wal.LogicalLog) bool { return len(inv.Logs) > 0 && uint64(l.Num) < slices.Min(inv.Logs) }
 }
 
-// follow reads a log file after commit n. keep is the length up to which it is readable and continues n,
-// reached the last commit in that part; gap: the next commit does not continue it; clean: Pebble reads the
-// file to its end. any: the first commit may have any number.
+// follow reads a log file that should continue commit n; if any is set, its first commit may have any number.
+// keep is the length of the part that is readable and continues n without a gap, and reached is the last commit
+// in it. gap: the commit behind that part leaves out a number. clean: the read has met no damage.
 func follow(l wal.LogicalLog, n uint64, any bool) (keep int64, reached uint64, gap, clean bool) {
 	keep, err := readLog(l, func(c uint64) bool {
 		if gap = c > n+1 && !any; !gap {
@@ -361,8 +362,7 @@ func follow(l wal.LogicalLog, n uint64, any bool) (keep int64, reached uint64, g
 	return keep, n, gap, gap || err == nil
 }
 
-// setAside copies the log files of cuts into a folder of their own and cuts
-// them.
+// setAside copies the log files of cuts into a folder of their own and cuts the originals.
 func (p place) setAside(cuts []logCut, r *Report) error {
 	if len(cuts) == 0 {
 		return nil
@@ -370,7 +370,7 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 	if err := p.makeAside(r); err != nil {
 		return err
 	}
-	// The last file first: a repair that is cut short leaves no gap behind.
+	// The last file comes first, so that an interrupted repair leaves no gap behind.
 	for _, c := range slices.Backward(cuts) {
 		from, to := p.fs.PathJoin(p.db, c.name), p.fs.PathJoin(r.Aside, c.name)
 		if err := vfs.Copy(p.fs, from, to); err != nil {
@@ -395,8 +395,8 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 	return nil
 }
 
-// finish gives the store a new history and, last, a new witness: until the witness has its name, Open refuses
-// the store as before.
+// finish gives the store a new history id and, last, a new witness. Until the new witness is renamed into its
+// place, Open refuses the store as before.
 func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
 	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log)})
@@ -440,14 +440,14 @@ func (p place) finish(o Options, r *Report) error {
 	return err
 }
 
-// rebase writes the identity of f and a higher epoch, and the witness of that commit.
+// rebase commits the identity of f with a higher epoch, and writes this commit into the witness w.
 func (p place) rebase(o Options, w *witness, f *finding) error {
 	inv, err := p.takeInventory()
 	if err != nil {
 		return err
 	}
 	inv.Identity = f.id.encode()
-	inv.Seal = p.lastInventory().Seal.next() // the last one stays until the new witness has its name
+	inv.Seal = p.lastInventory().Seal.next() // the former seal stays until the new witness is in its place
 	if err := inv.Seal.make(p); err != nil {
 		return err
 	}
@@ -476,7 +476,7 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 	return err
 }
 
-// takeInventory lists the current files.
+// takeInventory makes an inventory of the files that exist: the current manifest and all log files.
 func (p place) takeInventory() (inventory, error) {
 	var v inventory
 	names, err := p.fs.List(p.db)

@@ -15,11 +15,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A repair replaces each damaged table by its readable part (mendTable), and then settles the damaged ranges:
-// a lost row becomes a placeholder, a key that may be older than a lost one is deleted, and the report names
-// it.
+// A repair replaces each damaged table by its readable part (mendTable), and then settles the damaged ranges.
+// Lost rows become placeholders. A key whose lost version may be newer is deleted, and the report names it.
 
-// settle makes a store without damaged ranges from the rest.
+// settle ends the damaged ranges of a store whose tables can all be read.
 func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 	fresh := p.witness + ".new"
 	known, acked := p.witnessed()
@@ -43,13 +42,13 @@ func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 		if err := s.run(known, acked); err != nil {
 			return err
 		}
-		if err := p.removeFile(p.ranges); err != nil { // the store has them all
+		if err := p.removeFile(p.ranges); err != nil { // the database has all of them
 			return err
 		}
 		if err := s.end(); err != nil {
 			return err
 		}
-		return db.Flush() // the log must not repeat the number of a commit
+		return db.Flush() // these batches repeat a commit number, so they must not stay in the log
 	})
 	for _, f := range []func() error{db.Close, w.close} {
 		if e := f(); err == nil {
@@ -74,14 +73,14 @@ func (p place) witnessed() (id identity, acked commitSlot) {
 	return id, acked
 }
 
-// settler works on a database whose tables can all be read. Its Store has no damaged ranges, so that it can
-// read inside them.
+// settler works on a database whose tables can all be read. Its Store knows no damaged ranges, so its reads in
+// them succeed.
 type settler struct {
 	Store
 	ranges damagedRanges
 	r      *Report
 	last   last
-	heads  map[im.Key]im.Seq // heads by the feed, of conversations whose rows are in ranges
+	heads  map[im.Key]im.Seq // highest seqs that the feed names, of conversations with rows in ranges
 	b      *pebble.Batch
 }
 
@@ -145,7 +144,7 @@ func (s *settler) end() error {
 	})
 }
 
-// commit writes what f puts into the batch, as a part of the newest commit.
+// commit writes the batch that f fills, as a part of the newest commit.
 func (s *settler) commit(f func() error) error {
 	s.b = s.db.NewBatch()
 	if err := f(); err != nil {
@@ -158,7 +157,7 @@ func (s *settler) commit(f func() error) error {
 	return s.b.Commit(pebble.Sync)
 }
 
-// newest returns the value of key; sure: no newer one was lost.
+// newest returns the value of key. sure: no newer value was lost.
 func (s *settler) newest(key []byte) (v []byte, sure bool, err error) {
 	v, err = s.get(key)
 	for i, r := range s.ranges {
@@ -174,9 +173,9 @@ func (s *settler) newest(key []byte) (v []byte, sure bool, err error) {
 	return v, true, err
 }
 
-// own repairs the store's records about itself. Positions that may have been assigned are not assigned again:
-// without the record of the last commit they continue the number in the witness, which is not below any of
-// them.
+// own repairs the store's records about itself. No position may be assigned twice. If the record of the last
+// commit is lost, positions continue from the commit number in the witness, which is at least as high as each
+// assigned position.
 func (s *settler) own(known identity, acked commitSlot) error {
 	v, sure, err := s.newest(keyCommit)
 	if err != nil {
@@ -221,7 +220,7 @@ func (s *settler) each(r keyRange, fn func(key, value []byte) error) error {
 	return s.scan(context.Background(), r.From, r.To, func(k, v []byte) (bool, error) { return true, fn(k, v) })
 }
 
-// readFeed learns the existing rows from the feed, and trims it above its missing entries.
+// readFeed notes in heads which rows the feed names, and trims the feed up to its last missing entry.
 func (s *settler) readFeed() error {
 	v, err := s.get(keyTrim)
 	if err != nil {
@@ -256,7 +255,7 @@ func (s *settler) readFeed() error {
 	if err != nil {
 		return err
 	}
-	if expect <= s.last.pos { // the newest are missing
+	if expect <= s.last.pos { // the newest entries are missing
 		to = s.last.pos
 	}
 	if to == trim {
@@ -278,8 +277,8 @@ func (s *settler) concerns(c im.Key) bool {
 	})
 }
 
-// conversations returns the conversations in question: those with a head record or rows, or that the feed
-// names.
+// conversations returns the conversations that may have lost something, as far as a head record, a row or the
+// feed names them.
 func (s *settler) conversations() (map[im.Key]bool, error) {
 	convs := map[im.Key]bool{}
 	for c := range s.heads {
@@ -312,8 +311,8 @@ func (r keyRange) endsConversation() bool {
 	return len(r.From) < convKeyLen || !bytes.HasPrefix(r.To, r.From[:convKeyLen])
 }
 
-// lostRowsOnly tells whether the missing rows in r are all that its table has lost. Then it had no newer
-// version of an older key.
+// lostRowsOnly tells whether the missing rows in r are all that its table has lost. Then the lost part had no
+// newer version of a key that is left.
 func (s *settler) lostRowsOnly(r damagedRange, convs map[im.Key]bool) (bool, error) {
 	for _, o := range s.ranges {
 		if o.N != r.N && o.overlaps(r.From, r.To) {
@@ -341,8 +340,8 @@ func (s *settler) lostRowsOnly(r damagedRange, convs map[im.Key]bool) (bool, err
 	return missing > 0 && missing == r.Entries, nil
 }
 
-// dropOlder deletes the keys of a range that may be older than the lost ones: a recalled row, a removed
-// member, a revoked token. Head records and cursors stay, and so do keys that are written once.
+// dropOlder deletes the keys of a range whose lost version may be newer. That may have recalled a row, removed
+// a member or revoked a token. Head records and cursors stay, and so do keys that are written only once.
 func (s *settler) dropOlder(r damagedRange) error {
 	return s.commit(func() error {
 		return s.each(r.keyRange, func(k, _ []byte) error {
@@ -352,7 +351,7 @@ func (s *settler) dropOlder(r damagedRange) error {
 			if bad, err := s.doubted(k, damagedRanges{r}); err != nil || bad == nil {
 				return err
 			}
-			if k[0] == kindRecord || k[0] == kindMember && !derived(keyOf(k)) { // the others come back
+			if k[0] == kindRecord || k[0] == kindMember && !derived(keyOf(k)) { // fillRows, restoreMembers do the rest
 				s.lost(nameOfKey(k))
 			}
 			return s.b.Delete(k, nil)
@@ -370,9 +369,8 @@ const (
 // derived tells whether the id of c is made from its users, and not from the key of a group.
 func derived(c im.Key) bool { return c.Conv.Kind() == im.Direct || c.Conv.Kind() == im.Inbox }
 
-// rebuildRecord makes the head record of a group again, if it is gone and there are rows. The title and the
-// key are lost: only the record had them. The record of a direct conversation comes back with the next
-// message.
+// rebuildRecord makes the head record of a group anew, if it is gone and there are rows. The title and the key
+// are lost: only the record had them. The record of a direct conversation comes back with the next message.
 func (s *settler) rebuildRecord(c im.Key) error {
 	v, err := s.get(convKey(kindConversation, c))
 	if err != nil || v != nil {
@@ -399,8 +397,8 @@ func (s *settler) rebuildRecord(c im.Key) error {
 	return s.commit(func() error { return setRecord(s.b, kindConversation, c, "", rec) })
 }
 
-// restoreMembers gives a direct conversation or an inbox its missing members back. Their membership never
-// changes, so this cannot restore an older state.
+// restoreMembers makes the missing member records of a direct conversation or an inbox anew. The membership in
+// these never changes, so this cannot restore an older state.
 func (s *settler) restoreMembers(c im.Key) error {
 	rec, err := s.record(c)
 	if err != nil || !derived(c) {
@@ -450,8 +448,8 @@ func (s *settler) fillRows(c im.Key) error {
 	})
 }
 
-// missingRows calls fn for the seqs of c without a row, up to the highest known seq. before is the row before
-// them, nil: there is none.
+// missingRows calls fn for each range of seqs of c that has no rows, up to the highest known seq. before is the
+// row before the range, nil if there is none.
 func (s *settler) missingRows(c im.Key, fn func(from, to im.Seq, before []byte) error) error {
 	rec, err := s.record(c)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// restoring is the folder, inside the data folder, of an unfinished or failed restore. While it is there,
-// nothing opens the store.
+// restoring is the folder, inside the data folder, of an unfinished or failed restore. While it is there and no
+// database is, nothing opens the store.
 const restoring = "restoring"
 
 // unfinished refuses a folder with an unfinished restore.
@@ -24,7 +24,7 @@ func (p place) unfinished() error {
 		return err
 	}
 	if _, err := p.fs.Stat(p.db); err == nil {
-		return nil // it was renamed when it was complete, and a power cut has left both names
+		return nil // the restore was complete, and a power cut has left both names
 	}
 	return fmt.Errorf(
 		"open %s: a restore into this folder was not finished; run \"petrel restore --data %s\" again, or remove %s to make a new store",
@@ -33,7 +33,7 @@ func (p place) unfinished() error {
 
 // RestoreOptions name the backup.
 type RestoreOptions struct {
-	From     string // a backup, or a folder of backups: then it is the newest
+	From     string // a backup, or a folder of backups, of which the newest is restored
 	Progress func(read, total int64)
 }
 
@@ -45,8 +45,8 @@ type Restored struct {
 
 // Restore makes the store in o.Dir from a backup, checks every byte of it, and draws a new history id, which
 // tells clients to drop their stored state. It refuses a folder that is in use or holds anything of a store.
-// Until all is done, and after a failure, Open finds no store in the folder and makes none: a server that
-// starts by itself would serve an empty one. Errors: *BadBackup.
+// Until the restore is complete, and after a failure, Open refuses the folder and makes no store in it: a
+// server that starts by itself would serve an empty one. Errors: *BadBackup.
 func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -60,7 +60,7 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 		return Restored{}, err
 	}
 	for _, older := range all[:len(all)-1] {
-		// Of one that cannot be read nobody knows whose it is.
+		// An unreadable backup may be of any store.
 		if x, err := readManifest(o.FS, older); err == nil && x.StoreID != m.StoreID {
 			return Restored{}, fmt.Errorf("%s is of the store %s, and %s of the store %s; name the one to restore",
 				older, x.StoreID, from, m.StoreID)
@@ -80,7 +80,7 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 	return out, err
 }
 
-// restore restores into a folder that is locked.
+// restore makes the store in a locked folder from the backup in from, whose manifest is m.
 func restore(ctx context.Context, o Options, p place, from string, m *Manifest,
 	r RestoreOptions) (out Restored, err error) {
 	if err := p.prepare(); err != nil {
@@ -116,8 +116,8 @@ func restore(ctx context.Context, o Options, p place, from string, m *Manifest,
 	return out, p.rename(q.db, p.db)
 }
 
-// empty removes the remains of an unfinished restore. The folder itself stays, and the next restore removes
-// the rest.
+// empty removes the files of an unfinished restore. The folder itself stays, and the next restore removes the
+// rest.
 func (p place) empty(dir string) {
 	names, _ := p.fs.List(dir) // as far as it can be read
 	for _, n := range names {
@@ -125,11 +125,11 @@ func (p place) empty(dir string) {
 	}
 }
 
-// belongings are what a data folder may hold before a store comes into it:
-// locks, the secrets of the command line, and what a new disk has.
+// belongings are the names that a data folder may hold before a restore: locks, the secrets of the command
+// line, and what a new disk has.
 var belongings = []string{"lock", "pid", backupLock, "admin.key", "tokens", "lost+found"}
 
-// prepare refuses a folder that holds something, and removes the remains of an unfinished restore.
+// prepare refuses a folder that holds anything else, and removes the remains of an unfinished restore.
 func (p place) prepare() error {
 	names, err := p.fs.List(p.dir)
 	if err != nil {
@@ -137,7 +137,7 @@ func (p place) prepare() error {
 	}
 	left := slices.Contains(names, restoring) && !slices.Contains(names, p.fs.PathBase(p.db))
 	witness := p.fs.PathBase(p.witness)
-	// removed in this order: the name that tells of it goes last
+	// They are removed in this order: restoring, which shows the unfinished restore, goes last.
 	mine := []string{witness + ".new", witness, seal{}.next().name(), restoring}
 	for _, n := range names {
 		switch {
@@ -191,7 +191,7 @@ func backupsIn(names []string) []string {
 	return all
 }
 
-// takeAll copies the files of a backup into the folder to.
+// takeAll copies the files of the backup in from into the folder to, and checks them.
 func (c *copier) takeAll(from, to string, m *Manifest) error {
 	c.total = m.bytes()
 	for _, f := range m.Files {
@@ -203,8 +203,8 @@ func (c *copier) takeAll(from, to string, m *Manifest) error {
 	return nil
 }
 
-// check reads a file of the backup in dir, writes it to out, and compares.
-// Errors: *BadBackup.
+// check reads a file of the backup in dir, writes it to out, and compares it with the manifest. Errors:
+// *BadBackup.
 func (c *copier) check(out io.Writer, dir string, f File) error {
 	bad := func(what string, args ...any) error { return &BadBackup{dir, f.Name, fmt.Sprintf(what, args...)} }
 	path := c.fs.PathJoin(dir, f.Name)
@@ -239,8 +239,8 @@ func lstat(fs vfs.FS, path string) (os.FileInfo, error) {
 	return fs.Stat(path)
 }
 
-// checkStore opens the files of a backup in dir, and compares their content with the manifest. Errors:
-// *BadBackup.
+// checkStore opens the copied database in dir, and compares its identity and last commit with the manifest of
+// backup. Errors: *BadBackup.
 func checkStore(o Options, dir, backup string, m *Manifest) error {
 	bad := func(what string, args ...any) error {
 		return &BadBackup{Folder: backup, What: fmt.Sprintf(what, args...)}
@@ -286,7 +286,7 @@ func VerifyBackups(ctx context.Context, o Options, dir string, progress func(rea
 
 func verifyBackup(ctx context.Context, o Options, dir string, progress func(read, total int64)) (Verified, error) {
 	v := Verified{Folder: dir}
-	note := func(err error) error { // nil: the backup is bad, and err says how
+	note := func(err error) error { // adds a *BadBackup to Problems and returns nil
 		if b, ok := errors.AsType[*BadBackup](err); ok {
 			v.Problems = append(v.Problems, b.Error())
 			return nil
@@ -305,7 +305,7 @@ func verifyBackup(ctx context.Context, o Options, dir string, progress func(read
 		}
 	}
 	if len(v.Problems) > 0 {
-		return v, nil // no use to open it
+		return v, nil // a changed backup is not opened
 	}
 	err = checkStore(o, dir, dir, m)
 	if err == nil {

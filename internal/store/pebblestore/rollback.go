@@ -9,14 +9,14 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// noteWait bounds the wait for the note at the end of a store. The disk may hang.
+// noteWait bounds how long Refute waits for its note to be written: the disk may hang.
 const noteWait = 500 * time.Millisecond
 
-// Refute implements store.Store. The note is a file in the folder that makes
-// Open refuse the store until Renew.
+// Refute implements store.Store. It writes a note into the folder, a file that makes Open refuse the store
+// until Renew.
 func (s *Store) Refute(proof string) {
 	noted := make(chan error, 1)
-	go func() { noted <- s.place.note(proof) }() // not waited for longer than noteWait: the process ends
+	go func() { noted <- s.place.note(proof) }() // Refute waits at most noteWait for it; the process ends then
 	select {
 	case err := <-noted:
 		if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) Refute(proof string) {
 	s.out.fail(fmt.Errorf("%w: %s", store.ErrRewound, proof))
 }
 
-// note writes proof into the folder, durably.
+// note writes the note with proof into the folder, durably.
 func (p place) note(proof string) error {
 	if err := writeSynced(p.fs, p.rewound, []byte(proof)); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (p place) note(proof string) error {
 	return syncDir(p.fs, p.dir)
 }
 
-// checkRewound looks for signs that the store is an earlier state of itself.
+// checkRewound refuses a store if a note of Refute or the store mark shows that it is an earlier state.
 func (f *finding) checkRewound(o Options, p place) error {
 	if o.anyState {
 		return nil
@@ -51,8 +51,8 @@ func (f *finding) checkRewound(o Options, p place) error {
 	return f.checkStoreMark(o)
 }
 
-// checkCopied refuses a folder that was restored from a copy. It comes before all checks for damage: a copy
-// of links to the files has a newer witness than logs, and repair would accept that as a loss without asking.
+// checkCopied refuses a folder that was restored from a copy. It is called before the files are checked: in a
+// copy of hard links the witness is newer than the logs, and a repair would take that for a loss and not ask.
 func (f *finding) checkCopied(o Options, p place) error {
 	if o.AcceptCopies || o.anyState {
 		return nil
@@ -68,14 +68,15 @@ func (f *finding) checkCopied(o Options, p place) error {
 	return nil
 }
 
-// Renew gives a store a new history id and serves it as it is: one that was put back to an earlier state, a
-// copy, or a sound one. Clients drop their stored state. It repairs a damaged store.
+// Renew gives a store a new history id and leaves its content as it is. Open then takes a store that was put
+// back to an earlier state, or a copied folder. A sound store gets a new history id too. Clients drop their
+// stored state. A damaged store is repaired as well.
 func Renew(o Options) (Report, error) { return repairLocked(o, renew) }
 
 func renew(o Options, p place) (Report, error) {
 	_, err := inspect(o, p)
 	d, ok := errors.AsType[*Damaged](err)
-	if ok && d.Rewound { // and damaged, perhaps
+	if ok && d.Rewound { // it may be damaged too
 		o.anyState = true
 		_, err = inspect(o, p)
 	}
@@ -91,7 +92,8 @@ func renew(o Options, p place) (Report, error) {
 	return r, nil
 }
 
-// accept removes the reason for which Open refused the store, before the store has its new history.
+// accept removes the note of Refute, and writes a new store mark unless the mark is of a store in another
+// folder. It is called when the store has its new history id.
 func (p place) accept(o Options, f *finding) error {
 	if err := p.removeFile(p.rewound); err != nil || o.Mark == "" {
 		return err

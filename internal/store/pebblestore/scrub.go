@@ -10,13 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// keyScrub has the time of the last pass.
+// keyScrub is the key of the time at which the last pass ended.
 var keyScrub = []byte("sscrub")
 
 // scrubFirst is how long after a start the first pass begins at the earliest.
 const scrubFirst = time.Minute
 
-// scrub reads all tables once in ScrubEvery, slowly, until Close: so it finds damage before a reader does.
+// scrub reads all tables once in ScrubEvery, slowly, until Close, to find damage before a reader does.
 func (s *Store) scrub() {
 	if s.o.ScrubEvery < 0 {
 		return
@@ -34,7 +34,7 @@ func (s *Store) scrub() {
 	}
 }
 
-// rest waits; false: the store closes, or has failed.
+// rest waits for d; false: the store closes, or has failed.
 func (s *Store) rest(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -93,7 +93,7 @@ func (s *Store) scrubPass() error {
 		}
 		if now, err := s.tableOf(t.name); err != nil {
 			return err
-		} else if now != nil { // it is in use still
+		} else if now != nil { // it is still in use
 			found++
 			s.damage.found(t.name, damage)
 		}

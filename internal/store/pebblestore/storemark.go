@@ -16,7 +16,7 @@ import (
 type storeMark struct {
 	Store   string `json:"store"`   // store id, 16 hex digits
 	History string `json:"history"` // history id, 16 hex digits
-	Commit  uint64 `json:"commit"`  // number of a commit that was acked
+	Commit  uint64 `json:"commit"`  // number of a durable commit
 	TimeMs  uint64 `json:"time_ms"` // of that commit, Unix milliseconds
 	Folder  string `json:"folder"`  // data folder of the store, absolute
 }
@@ -28,8 +28,8 @@ func newStoreMark(dir string, id identity, l last) storeMark {
 	return storeMark{Store: hex(id.store), History: hex(id.history), Commit: l.n, TimeMs: l.timeMs, Folder: dir}
 }
 
-// elsewhere tells whether the mark is of a store in another folder than dir, which still exists. So a trial
-// restore beside the store does not take over its mark.
+// elsewhere tells whether the mark is of a store in another folder than dir, and that store still exists. So a
+// trial restore beside the store does not take over its mark.
 func (m *storeMark) elsewhere(dir string) bool {
 	theirs, err := os.Stat(m.Folder)
 	if err != nil {
@@ -44,7 +44,7 @@ func (m *storeMark) elsewhere(dir string) bool {
 
 func hex(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// readStoreMark returns nil if there is no mark at path.
+// readStoreMark reads the mark at path; nil: there is none.
 func readStoreMark(path string) (*storeMark, error) {
 	return markfile.Read(path, func(m *storeMark) error {
 		for _, id := range []string{m.Store, m.History} {
@@ -62,7 +62,7 @@ func (m storeMark) encode() []byte {
 	return append(b, '\n')
 }
 
-// checkStoreMark compares the finding with the store mark.
+// checkStoreMark refuses the store if the store mark is of another store or history, or is ahead of it.
 func (f *finding) checkStoreMark(o Options) error {
 	if o.Mark == "" {
 		return nil
@@ -95,7 +95,7 @@ func (f *finding) checkStoreMark(o Options) error {
 // MarkFailures counts the times that the store mark could not be written.
 func (s *Store) MarkFailures() uint64 { return s.mark.Failures() }
 
-// currentMark is the mark of the newest commit that is synced.
+// currentMark returns the mark for the newest synced commit.
 func (s *Store) currentMark() []byte {
 	return newStoreMark(s.o.Dir, identity{store: s.info.StoreID, history: s.info.HistoryID}, s.queue.synced()).encode()
 }

@@ -45,7 +45,7 @@ func liveTables(db *pebble.DB) ([]table, error) {
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d.sst", number) }
 
-// next is the least key above key.
+// next returns the least key above key.
 func next(key []byte) []byte { return append(bytes.Clone(key), 0) }
 
 // asDamage turns a disk error about the content into damage: an unreadable sector is like a block with a bad
@@ -60,7 +60,7 @@ func asDamage(err error) error {
 // tableReader is a table file, open for reading.
 type tableReader struct {
 	vfs.File
-	read func(bytes int) // is called before bytes are read; may be nil
+	read func(bytes int) // is called before each read with its number of bytes; may be nil
 }
 
 // ReadAt implements vfs.File.
@@ -129,14 +129,14 @@ type loss struct {
 	entries uint64 // 0: not known
 }
 
-// of returns the damaged range that a table leaves.
+// of returns the damaged range number n: the one that l leaves in table t.
 func (l loss) of(t table, n uint64) damagedRange {
 	return damagedRange{keyRange: l.keyRange, N: n, File: t.name, MaxSeq: t.maxSeq, Entries: l.entries}
 }
 
-// salvage passes to w the entries of a table before its first damaged block and after its last one, and
-// returns the range between them. A missing table, or one with an unreadable index, is lost as a whole. nil:
-// all entries were read. w may be nil.
+// salvage adds to w the entries of a table before its first damaged block and after its last one, and returns
+// the range between them; nil: all entries were read. A missing table, or one with an unreadable index, is lost
+// as a whole. w may be nil.
 func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawWriter) (*loss, error) {
 	r, err := openTable(po, fs, path, nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawW
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // read-only
-	// An entry that a newer one in the same table has replaced is left out: the newer one may be lost.
+	// The iterator leaves out an entry that a newer one in the same table replaces: the newer one may be lost.
 	it, err := r.NewIter(sstable.IterTransforms{HideObsoletePoints: true}, nil, nil, sstable.AssertNoBlobHandles)
 	if err != nil {
 		if pebble.IsCorruptionError(err) {
@@ -204,9 +204,9 @@ func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawW
 // errTransient is the error of a table that reads differently the second time.
 var errTransient = errors.New("the table changes while it is read")
 
-// deletions copies the deletions of ranges. Unreadable ones are given up: they cover only rows below
-// first_seq, entries of the feed below the trim, and marks of ranges that a repair has ended, and nobody
-// reads those. Everything else is deleted key by key, or it would come back without a trace.
+// deletions copies the deletions of ranges. It gives up unreadable ones. They cover only rows below first_seq,
+// feed entries below the trim, and marks of damaged ranges that a repair has ended, and nobody reads those. All
+// other keys are deleted one by one: if the deletion of a range is lost, its keys come back without a trace.
 func deletions(r *sstable.Reader, w sstable.RawWriter) error {
 	if w == nil {
 		return nil
@@ -228,8 +228,8 @@ func deletions(r *sstable.Reader, w sstable.RawWriter) error {
 	return err
 }
 
-// mendTable writes the readable part of a table to the file to, with the same size, which Pebble's manifest
-// names. The surplus bytes lie before the footer, where nothing refers to them.
+// mendTable makes a new file, to, with the readable part of table t. The file gets the size that Pebble's
+// manifest has for the table. The surplus bytes lie before the footer, where nothing refers to them.
 func mendTable(po *pebble.Options, fs vfs.FS, dir, to string, t table) (*loss, error) {
 	format := pebbleFormat.MaxTableFormat()
 	for _, smaller := range []bool{false, true} {
@@ -273,7 +273,7 @@ func (w tableWriter) Write(p []byte) error {
 func (w tableWriter) Finish() error { return errors.Join(w.file.Sync(), w.file.Close()) }
 
 // Abort implements objstorage.Writable.
-func (w tableWriter) Abort() { _ = w.file.Close() } // it is written again
+func (w tableWriter) Abort() { _ = w.file.Close() } // the table is written again
 
 // pad moves the footer of a file to the end of a larger one.
 func pad(fs vfs.FS, path string, from, to int64, footer int) error {

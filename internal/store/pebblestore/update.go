@@ -15,8 +15,8 @@ import (
 
 func be64(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
-// Update implements store.Store. Like an append it is refused with ErrFull, except for operators while the
-// reserve lasts.
+// Update implements store.Store. On a full disk it returns ErrFull like an append, except to operators while
+// the reserve lasts.
 func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 	size := 128
 	for i := range puts {
@@ -54,7 +54,7 @@ func (s *Store) put(b *pebble.Batch, p *store.RecordPut) error {
 	return b.Set(key, p.Value, nil)
 }
 
-// dropChunk is the number of keys that one write deletes: few enough that no append waits for it.
+// dropChunk is the number of keys that one write deletes: few enough that no append waits long for it.
 const dropChunk = 1000
 
 // DropRows implements store.Store.
@@ -82,8 +82,8 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	return nil
 }
 
-// dropKeys deletes keys from a key on, a chunk at a time. next returns a chunk and the key to continue from;
-// nil: the chunk is the last.
+// dropKeys deletes the keys that next returns, one chunk at a time. next returns the chunk that begins at the
+// key from, and the key at which the next chunk begins; nil: this chunk is the last.
 func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte) (keys [][]byte, then []byte,
 	err error)) error {
 	for from != nil {
@@ -110,8 +110,8 @@ func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte
 	return nil
 }
 
-// marksBelow returns keys of marks of a kind, from a key on, whose seqs are below a seq, and the key to
-// continue from. It reads dropChunk of them.
+// marksBelow reads dropChunk marks of a kind, beginning at the key from. It returns the keys of those whose
+// seqs are less than below, and the key from which to continue; nil: there are no more marks.
 func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte,
 	below im.Seq) (keys [][]byte, next []byte, err error) {
 	upper := markKey(c, k, below, "")
@@ -134,7 +134,7 @@ func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte,
 	return keys, next, err
 }
 
-// readRange is scan between enter and leave.
+// readRange calls scan between enter and leave.
 func (s *Store) readRange(lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
 	ctx := context.Background()
 	return s.read(ctx, func() error { return s.scan(ctx, lower, upper, fn) })
@@ -143,9 +143,9 @@ func (s *Store) readRange(lower, upper []byte, fn func(key, value []byte) (bool,
 // kindOfMarks returns the prefix of the keys of a kind of marks.
 func kindOfMarks(c im.Key, k store.MarkKind) []byte { return append(convKey(kindMark, c), byte(k)) }
 
-// dedupeBelow returns about dropChunk dedupe keys of c from a key on whose seqs are below a seq, and the key
-// to continue from; nil: there are no more. If one seq of a hash stays, all of them stay: their slots are
-// counted.
+// dedupeBelow reads about dropChunk dedupe keys of c, beginning at the key from. It returns those whose seqs
+// are less than below, and the key from which to continue; nil: there are no more keys. If one seq of a hash
+// stays, all its seqs stay, because their slots must have no gap.
 func (s *Store) dedupeBelow(c im.Key, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
 	var group [][]byte // the keys of one hash
 	stays := false

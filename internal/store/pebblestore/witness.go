@@ -18,12 +18,11 @@ import (
 // The witness file has four slots of slotBytes, written in place. A commit is acked only after its number is
 // in the file, so the next start notices a log or a manifest that has lost its end.
 //
-//	slot 0, 1   the newest durable commit, in turn; a torn write leaves the other
-//	slot 2, 3   the inventory, the same in both, one after the other
+//	slot 0, 1   the newest durable commit; they are written in turn, so a torn write leaves the other
+//	slot 2, 3   the inventory, the same in both; they are written one after the other
 //
-// A commit slot is magic(8) store id(8) n(8) time_ms(8) log(8) crc(4), an
-// inventory slot magic(8) store id(8) length(4) inventory crc(4); numbers are
-// big endian, the CRC is CRC-32C over all before it.
+// A commit slot is magic(8) store id(8) n(8) time_ms(8) log(8) crc(4). An inventory slot is magic(8) store id(8)
+// length(4) inventory crc(4). Numbers are big endian. The CRC is a CRC-32C of the bytes before it.
 const (
 	slotBytes      = 4096
 	witnessBytes   = 4 * slotBytes
@@ -50,7 +49,7 @@ func (t commitSlot) encode() []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseCommitSlot reports false for a slot that is torn, damaged or empty.
+// parseCommitSlot decodes a commit slot; false: it is torn, damaged or empty.
 func parseCommitSlot(b []byte) (commitSlot, bool) {
 	const sum = commitBytes - 4
 	if !bytes.HasPrefix(b, []byte(commitMagic)) ||
@@ -70,7 +69,7 @@ type slots [witnessBytes]byte
 
 func (s *slots) slot(i int) []byte { return s[i*slotBytes : (i+1)*slotBytes] }
 
-// commit is the newest commitSlot of the two slots.
+// commit returns the newer one of the two commit slots.
 func (s *slots) commit() (commitSlot, error) {
 	a, okA := parseCommitSlot(s.slot(0))
 	b, okB := parseCommitSlot(s.slot(1))
@@ -85,7 +84,7 @@ func (s *slots) commit() (commitSlot, error) {
 	return a, nil
 }
 
-// inventory is the newest inventory of the two slots.
+// inventory returns the newer one of the two inventories.
 func (s *slots) inventory() (inventory, error) {
 	a, errA := parseInventory(s.slot(2))
 	b, errB := parseInventory(s.slot(3))
@@ -112,8 +111,8 @@ func readWitness(fs vfs.FS, path string) (*slots, error) {
 	return s, nil
 }
 
-// createWitness writes a witness of commit 0 and an inventory without files, durably,
-// in place of any that is there.
+// createWitness writes a witness of commit 0 and an inventory without files, durably. It replaces any file at
+// path.
 func createWitness(fs vfs.FS, dir, path string, id identity) error {
 	s := new(slots)
 	copy(s.slot(0), commitSlot{store: id.store}.encode())
@@ -129,8 +128,8 @@ func createWitness(fs vfs.FS, dir, path string, id identity) error {
 	return syncDir(fs, dir)
 }
 
-// writeSynced makes a file with b in it, in place of any that is there. Its content
-// is durable when writeSynced returns; its name is after syncDir.
+// writeSynced makes a file with the content b, and replaces any file at path. The content is durable when
+// writeSynced returns, the name only after a syncDir.
 func writeSynced(fs vfs.FS, path string, b []byte) error {
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -158,8 +157,8 @@ func syncDir(fs vfs.FS, dir string) error {
 	return err
 }
 
-// witness is the open witness file. commit is called by one goroutine,
-// inventory by whichever changes files.
+// witness is the open witness file. One goroutine calls commit; any goroutine that changes files calls
+// inventory.
 type witness struct {
 	id    uint64
 	write func(b []byte, at int64) error // durable when it returns
@@ -167,7 +166,7 @@ type witness struct {
 	log   atomic.Uint64 // number of the newest log file
 	next  int           // the commit slot to write
 
-	mu   sync.Mutex // tier 0; it is held over the write, which orders the inventories
+	mu   sync.Mutex // tier 0; held during the write, so that inventories are written in their order
 	turn uint64     // of the inventory on disk
 }
 
@@ -209,7 +208,7 @@ func (w *witness) commit(l last) error {
 	return err
 }
 
-// inventory writes v to both slots. Damage to one of them then loses nothing.
+// inventory writes v to both slots, so that damage to one of them loses nothing.
 func (w *witness) inventory(v inventory) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,9 +1,8 @@
 //go:build unix
 
-// Package pgserver runs PostgreSQL servers for tests and measurements: each with
-// its own data in a temporary folder, on loopback, as a user that is not root.
-// It needs the server's programs, which Debian's package postgresql brings, and
-// says so when they are not there.
+// Package pgserver runs PostgreSQL servers for tests and measurements. Each has its own data in a temporary
+// folder, listens on loopback, and runs as a user that is not root. The package needs the server's programs,
+// which Debian's package postgresql brings; its error says so if they are missing.
 package pgserver
 
 import (
@@ -35,24 +34,24 @@ import (
 var errMissing = errors.New(
 	"the programs of PostgreSQL 15 or newer are not here: apt-get install postgresql, or name their folder in PETREL_PG_BIN")
 
-// Options of a server.
+// Options configure a server.
 type Options struct {
-	// Settings are those of postgresql.conf. Without them the server does not
-	// sync to the disk: what it committed survives its own death, not that of
-	// the machine. Who measures sets fsync=on.
+	// Settings are those of postgresql.conf. By default the server does not sync to the disk: its commits
+	// survive its own death, but not that of the machine. Measurements set fsync=on.
 	Settings map[string]string
 
-	// Host is an address of this machine on which the server listens as well;
-	// clients in its /24 need no password either. Empty: none.
+	// Host is another address of this machine on which the server listens too. Clients in its /24 need no
+	// password either. Empty: none.
 	Host string
 
-	// Dir is where the temporary folder is made; empty: in memory, if the server does
-	// not sync and there is room, else in the system's. Everybody may enter it.
+	// Dir is the folder in which the temporary folder is made; the user of the server must be able to enter it.
+	// Empty: a folder in memory if the server does not sync and there is room, else the system's folder for
+	// temporary files.
 	Dir string
 }
 
-// Server is one PostgreSQL. Its superuser is petrel. Clients on loopback
-// need no password, except a user named locked.
+// Server is one PostgreSQL server. Its superuser is petrel. Clients on loopback need no password, except a user
+// named locked.
 type Server struct {
 	Port int
 
@@ -62,12 +61,12 @@ type Server struct {
 	cmd      *exec.Cmd
 	ours     io.Closer     // holds Port; nil: nothing does
 	ended    chan struct{} // closed when cmd has ended
-	names    string        // the names of its databases begin so
+	names    string        // prefix of the names of its databases
 	template string        // the database that Copy copies
 	made     atomic.Int64  // databases
 }
 
-// limit bounds each operation of a server. Only a fault reaches it.
+// limit bounds each operation of a server. Only a faulty one takes that long.
 const limit = time.Minute
 
 // Start makes a server with data of its own and starts it.
@@ -144,7 +143,7 @@ func place(in string) (*Server, error) {
 	return s, nil
 }
 
-// programs is the folder of the newest server.
+// programs returns the folder with the programs of the newest server, or the one in PETREL_PG_BIN.
 func programs() (string, error) {
 	if bin := os.Getenv("PETREL_PG_BIN"); bin != "" {
 		return bin, nil
@@ -167,7 +166,7 @@ func programs() (string, error) {
 	return slices.MaxFunc(dirs, func(a, b string) int { return version(a) - version(b) }), nil
 }
 
-// version is the major version of the server in dir, 0 if it does not tell.
+// version returns the major version of the server in dir, 0 if it does not tell.
 func version(dir string) int {
 	out, _ := exec.Command(filepath.Join(dir, "postgres"), "--version").Output() // no output: 0
 	for _, f := range strings.Fields(string(out)) {
@@ -202,7 +201,7 @@ func account() (*syscall.Credential, error) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// command returns a program of the server, to run as its user and in its folder.
+// command returns the command for a program of the server, with its user and folder.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(s.bin, name), args...)
 	c.Dir = s.dir
@@ -287,8 +286,8 @@ func (s *Server) DSN(database string) string {
 // Create makes a new, empty database and returns its DSN.
 func (s *Server) Create() (string, error) { return s.create("template1") }
 
-// Copy makes a new database without a store and returns its DSN. It has the tables of a
-// store if the server has a Template; else it is empty.
+// Copy makes a new database without a store and returns its DSN. The database has the tables of a store if the
+// server has a Template; else it is empty.
 func (s *Server) Copy() (string, error) { return s.create(s.template) }
 
 func (s *Server) create(from string) (string, error) {
@@ -317,7 +316,7 @@ func (s *Server) Template(fill func(dsn string) error) error {
 	return s.Exec(templateName, Empty)
 }
 
-// Empty is the statement that deletes all rows of a store except the version of its tables.
+// Empty is the statement that deletes all rows of a store except those of the table migrations.
 const Empty = `DO $$ DECLARE r record; BEGIN
 	FOR r IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 		WHERE nspname = 'petrel' AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migrations'
@@ -427,13 +426,13 @@ func eventually(ok func() bool) bool {
 	return true
 }
 
-// Rewind makes a server that has ended, and was the primary of s before, a standby of s: it undoes the
-// commits that s lacks and starts the server.
+// Rewind makes former, which was the primary of s, a standby of s: it stops former, undoes the commits that s
+// lacks, and starts it again.
 func (s *Server) Rewind(former *Server) error {
 	if err := former.Stop(); err != nil {
 		return err
 	}
-	// until then pg_rewind reads the timeline from before the promotion
+	// without a checkpoint pg_rewind reads the timeline from before the promotion
 	if err := s.Exec("postgres", "CHECKPOINT"); err != nil {
 		return err
 	}
@@ -457,7 +456,7 @@ func (s *Server) Promote() error {
 	return nil
 }
 
-// PID is that of the server's first process.
+// PID returns the id of the first process of the server.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Signal sends a signal to all processes of the server.
@@ -478,7 +477,7 @@ func (s *Server) Pause(stop bool) error {
 	return s.Signal(syscall.SIGCONT)
 }
 
-// family lists the processes of a server, its first one first.
+// family returns the ids of the processes of a server: the first one, and its children.
 func family(first int) []int {
 	pids := []int{first}
 	entries, _ := os.ReadDir("/proc") // none: the first only
@@ -497,8 +496,8 @@ func family(first int) []int {
 // CPU returns the CPU time of the server's processes.
 func (s *Server) CPU() time.Duration { return CPU(s.PID()) }
 
-// CPU returns the CPU time of the processes of the server with this first process, with those that have ended
-// and were waited for; 0 where there is no /proc.
+// CPU returns the CPU time of the server with this first process: of all its processes, and of those that have
+// ended and were waited for. 0: there is no /proc.
 func CPU(first int) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
 	sum := 0
@@ -519,8 +518,8 @@ func CPU(first int) time.Duration {
 	return time.Duration(sum) * tick
 }
 
-// First returns the first process of the server at the other end of a connection, if it runs on this machine:
-// 0 if not.
+// First returns the id of the first process of the server at the other end of a connection; 0: it does not run
+// on this machine.
 func First(ctx context.Context, c *pgx.Conn) int {
 	var backend int
 	if c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend) != nil {
@@ -541,7 +540,7 @@ func First(ctx context.Context, c *pgx.Conn) int {
 // Kill ends all processes of the server at once, as kill -9 does. Start brings
 // it back.
 func (s *Server) Kill() error {
-	if err := s.Pause(true); err != nil { // so that nobody ends in order when another is gone
+	if err := s.Pause(true); err != nil { // so that no process ends in order when another one is gone
 		return err
 	}
 	pids := family(s.PID())
@@ -549,7 +548,7 @@ func (s *Server) Kill() error {
 		return err
 	}
 	<-s.ended
-	// the memory that they share must be free
+	// their shared memory must be free
 	if !eventually(func() bool { return !slices.ContainsFunc(pids, alive) }) {
 		return fmt.Errorf("processes of PostgreSQL %v outlive SIGKILL", pids)
 	}
@@ -557,11 +556,11 @@ func (s *Server) Kill() error {
 	if b, err := os.ReadFile(pidFile); err == nil {
 		freeMemory(string(b))
 	}
-	_ = os.Remove(pidFile) // names a process that is no more
+	_ = os.Remove(pidFile) // it names a process that has ended
 	return nil
 }
 
-// alive tells whether a process has not ended; one that has ended and was not waited for is not alive.
+// alive tells whether a process still runs. One that has ended is not alive, even if nobody has waited for it.
 func alive(pid int) bool {
 	f := process.Stat(pid)
 	return f != nil && (len(f) == 0 || f[0][0] != 'Z' && f[0][0] != 'X')
@@ -597,7 +596,7 @@ func (s *Server) Remove() {
 	if s.ours != nil {
 		_ = s.ours.Close() // nothing was sent
 	}
-	for range 10 { // its last files may come still
+	for range 10 { // the server may still make its last files
 		if err := os.RemoveAll(s.dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}

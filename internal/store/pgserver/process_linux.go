@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes make a server end with the process that started it, even if that is killed.
+// attributes returns attributes that end a server when the thread that has started it ends, even if the process
+// is killed.
 func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c, Pdeathsig: syscall.SIGQUIT}
 }
 
-// memory returns a folder whose files are in memory; "" if it has no room for the data of several servers. On
-// ext4 a new database costs nine times the CPU: all its files are copied.
+// memory returns a folder whose files are in memory, empty if it has no room for the data of several servers.
+// On ext4 a new database costs nine times the CPU, because all its files are copied.
 func memory() string {
 	const dir, room = "/dev/shm", 4 << 30 // bytes
 	var s syscall.Statfs_t
@@ -24,8 +25,8 @@ func memory() string {
 	return dir
 }
 
-// freeMemory removes the segment of System V memory that the postmaster.pid of a killed
-// server names. Linux keeps it otherwise, and has room for 4,096 of them.
+// freeMemory removes the segment of System V memory that the postmaster.pid of a killed server names. Linux
+// would keep it, and has room for only 4,096 of them.
 func freeMemory(pidFile string) {
 	const line = 6 // its key and its id
 	lines := strings.Split(pidFile, "\n")
@@ -34,7 +35,7 @@ func freeMemory(pidFile string) {
 	}
 	if f := strings.Fields(lines[line]); len(f) == 2 {
 		if id, err := strconv.Atoi(f[1]); err == nil {
-			_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) // nothing but the number is lost
+			_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) // after an error only the segment is left
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// block is a part of the statement that appends: the rows for one table, each column an array. Without such
-// rows in its batches, a statement leaves the block out.
+// block is a part of the statement that appends: the rows for one table, each column as an array. A statement
+// leaves out the blocks for which its batches have no rows.
 type block uint8
 
 const (
@@ -30,8 +30,8 @@ type mask uint16
 
 func (m mask) has(b block) bool { return m&(1<<b) != 0 }
 
-// layout has the columns of each block. The first column is the partition. A block with a set replaces the
-// row with the same key.
+// layout has the columns of each block. The first column is the partition. A block with a set replaces a row
+// that has the same key.
 var layout = [blocks]struct {
 	table, columns, types, key, set string
 }{
@@ -50,10 +50,10 @@ var layout = [blocks]struct {
 		"part, tenant, conv, kind, seq, name", "value"},
 }
 
-// appendSQL returns the statement that appends batches: one statement is one transaction. Updating the rows
-// of the partitions is the fence: it takes their locks, waits for a takeover under way and sees its result,
-// and refuses a batch by not returning its row. All other blocks join the returned rows, so a refused batch
-// writes nothing, and the others lose nothing.
+// appendSQL returns the statement that appends batches. One statement is one transaction. The UPDATE of the
+// partitions' rows is the fence: it locks these rows, waits for a takeover under way and sees its result, and
+// returns no row for a batch that it refuses. All other blocks join the returned rows. So a refused batch
+// writes nothing, and the others are not affected.
 func appendSQL(m mask) string {
 	var s strings.Builder
 	param := 0
@@ -97,8 +97,8 @@ type statement struct {
 	sums   sums
 }
 
-// place is the key of a record, to write the last one of several. The key of a mark includes its kind and its
-// row.
+// place is the key of a record or mark, by which the last of several puts is found. The key of a mark has its
+// kind and seq too.
 type place struct {
 	conv im.Key
 	name string
@@ -168,9 +168,9 @@ func (s *statement) add(in *store.Batch) error {
 	return s.addRecords(in)
 }
 
-// addRecords adds the records and marks of a batch. Of several for one key the last one counts; PostgreSQL
-// refuses to write a row twice. A removed mark keeps its row, with an empty value, so a copy of the marks
-// removes it as well.
+// addRecords adds the records and marks of a batch. Of several for one key it adds only the last, because
+// PostgreSQL refuses to write a row twice. A removed mark keeps its row, with an empty value, so a copy of the
+// marks has the removal too.
 func (s *statement) addRecords(in *store.Batch) error {
 	return errors.Join(
 		last(s, in.Convs, func(p *store.ConvPut) place { return place{conv: p.Conv} }, func(p *store.ConvPut) error {
@@ -196,7 +196,7 @@ func (s *statement) addRecords(in *store.Batch) error {
 			}))
 }
 
-// last calls add for the last of the puts for each key.
+// last calls add for the last put of each key.
 func last[P any](s *statement, puts []P, at func(*P) place, add func(*P) error) error {
 	clear(s.seen)
 	for i := len(puts) - 1; i >= 0; i-- {

@@ -7,8 +7,8 @@ import (
 )
 
 // array is a parameter for one column of many rows, in PostgreSQL's binary form: a header of 5 numbers, then
-// each element after its length. A statement has millions of elements a second, so they are encoded where
-// they are sent from. reset makes an array ready for the next statement.
+// each element after its length. There are millions of elements a second, so each is encoded right into the
+// buffer that is sent. reset makes an array ready for the next statement.
 type array struct {
 	oid uint32
 	n   int
@@ -22,7 +22,7 @@ func (a *array) reset() {
 	a.buf = append(a.buf[:0], make([]byte, arrayHeaderLen)...)
 }
 
-// encode fills in the header and returns the parameter, which shares memory with a.
+// encode fills in the header and returns the buffer of a as the parameter.
 func (a *array) encode() []byte {
 	h := a.buf[:arrayHeaderLen]
 	binary.BigEndian.PutUint32(h, 1)     // dimensions
@@ -73,7 +73,7 @@ func (a *array) sealed(s *sums, at address, v []byte) {
 	binary.BigEndian.PutUint32(b[copy(b, v):], s.of(at, v))
 }
 
-// columnTypes are the types of columns, as a statement names them and as arrays do.
+// columnTypes maps the types of columns, as a statement names them, to those of array elements.
 var columnTypes = map[string]uint32{
 	"int": pgtype.Int4OID, "bigint": pgtype.Int8OID, "uuid": pgtype.UUIDOID, "bytea": pgtype.ByteaOID,
 	"text": pgtype.TextOID,

@@ -8,9 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Check asks each database whether a node could open it: whether its server answers, lets the user in,
-// is new enough, takes writes, and, with RequireStandby, has a standby. It changes nothing.
-// Errors: *Problem.
+// Check tells whether a node could open the databases: whether each server answers, lets the user in, is new
+// enough, takes writes and, with RequireStandby, has a standby. It changes nothing. Errors: *Problem.
 func Check(ctx context.Context, o Options) error {
 	o.Log = slog.New(slog.DiscardHandler)
 	o = o.withDefaults()

@@ -10,15 +10,15 @@ import (
 )
 
 // Every value is stored with a CRC-32C of its key and itself in the 4 bytes after it, and is checked at each
-// read. PostgreSQL checks its pages only if the cluster was made with checksums, and never that a row is
-// where it was written.
+// read. PostgreSQL checks its pages only if the cluster was made with checksums, and it never checks that a row
+// is where it was written.
 
 // sumLen is the length of the checksum after a value.
 const sumLen = crc32.Size
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// kind tells values of different tables apart that have the same key.
+// kind is the table of a value, so that equal keys of different tables have different checksums.
 type kind byte
 
 const (
@@ -40,7 +40,7 @@ type address struct {
 	name string
 }
 
-// sums makes checksums. One is reused by one goroutine at a time.
+// sums computes checksums in buffers that it reuses. One goroutine at a time may use it.
 type sums struct{ key, value []byte }
 
 // of returns the checksum of a value at its address.
@@ -67,7 +67,7 @@ func seal(a address, value []byte) []byte {
 	return binary.BigEndian.AppendUint32(append(b, value...), s.of(a, value))
 }
 
-// sound checks a stored value and returns it without its checksum; it shares stored. Errors: ErrCorrupt.
+// sound checks a stored value and returns the part of stored before the checksum. Errors: ErrCorrupt.
 func (d *database) sound(s *sums, a address, stored []byte) ([]byte, error) {
 	n := len(stored) - sumLen
 	if n < 0 || s.of(a, stored[:n]) != binary.BigEndian.Uint32(stored[n:]) {
@@ -76,7 +76,7 @@ func (d *database) sound(s *sums, a address, stored []byte) ([]byte, error) {
 	return stored[:n:n], nil
 }
 
-// corrupt returns the error of a value with a wrong checksum.
+// corrupt counts a value with a wrong checksum and returns its error.
 func (d *database) corrupt(what string) error {
 	d.damaged.Add(1)
 	return fmt.Errorf("%s in database %s is not what was stored there: %w", what, d.name, store.ErrCorrupt)

@@ -35,25 +35,25 @@ type appended struct {
 // feed, and commits them with one statement.
 type committer struct {
 	wake     chan struct{}    // capacity 1; a token: something is queued
-	lost     chan struct{}    // capacity 1; a token: the connection is to be made anew
+	lost     chan struct{}    // capacity 1; a token: the committer needs a new connection
 	raised   chan struct{}    // capacity 1; a token: a higher generation is known
 	mended   chan *pgx.Conn   // capacity 1; the new connection
-	finished chan []*appended // capacity 1: the next statement runs while the last one's callbacks do
-	ended    chan struct{}    // closed when nothing is answered any more
+	finished chan []*appended // capacity 1: the next statement runs during the callbacks of the last one
+	ended    chan struct{}    // closed when callBack has ended
 
 	down  atomic.Bool  // there is no connection
-	begun atomic.Int64 // Unix nanoseconds; when the statement under way began, 0: there is none
+	begun atomic.Int64 // Unix nanoseconds; start of the statement under way, 0: there is none
 
 	commits    atomic.Uint64
-	statements atomic.Uint64              // that committed them
-	busy       atomic.Int64               // nanoseconds in statements, whatever came of them
-	poisoned   [im.Partitions]atomic.Bool // feeds that take nothing until they are taken over
+	statements atomic.Uint64              // statements that made these commits
+	busy       atomic.Int64               // nanoseconds in statements, also in failed ones
+	poisoned   [im.Partitions]atomic.Bool // feeds that take nothing until a takeover
 
 	mu     sync.Mutex // tier 0; guards the fields below
 	queue  []*appended
 	closed bool
 
-	// Only commitQueued uses these.
+	// Only commitQueued uses these fields, and Open before it.
 	pace     pace
 	conn     *pgx.Conn
 	used     time.Time // when conn answered last
@@ -79,8 +79,8 @@ func (c *committer) push(a *appended) bool {
 	return true
 }
 
-// take removes from the queue the batches of one statement: in order, one of each feed, since the position of
-// the second one depends on the outcome of the first.
+// take removes from the queue the batches of one statement, in their order. It takes at most one of each feed,
+// since the position of the next one depends on the outcome of the first.
 func (c *committer) take() []*appended {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (d *database) stalled() bool {
 	return d.down.Load() || at != 0 && time.Since(time.Unix(0, at)) > d.o.StallAfter
 }
 
-// commitQueued commits until ctx ends, and then the batches that are still queued.
+// commitQueued commits queued batches until ctx ends, and then the remaining ones.
 func (d *database) commitQueued(ctx context.Context) {
 	defer close(d.finished)
 	tick := time.NewTicker(d.o.CheckEvery)
@@ -172,7 +172,7 @@ func (c *committer) waiting() int {
 	return len(c.queue)
 }
 
-// gather delays a small group so that others can join it, if there are others.
+// gather delays a small group so that others can join it, if pace expects others.
 func (d *database) gather() {
 	if n := d.waiting(); d.pace.waits(n, time.Now()) {
 		time.Sleep(paceOf)
@@ -218,10 +218,10 @@ func (d *database) outOfReach(a *appended) error {
 	return fmt.Errorf("append to feed %d: %w: database %s is out of reach", a.in.Feed, store.ErrStalled, d.name)
 }
 
-// commitOpen runs the statement of a group. If the server refuses it as a whole for its content, each batch
-// is tried alone, so that one does not take the others with it.
+// commitOpen runs the statement of a group. If the server refuses the statement for its content, each batch is
+// tried alone, so that one bad batch does not fail the others.
 func (d *database) commitOpen(group []*appended) {
-	if d.conn == nil { // lost over another batch of the group
+	if d.conn == nil { // an earlier batch of the group has lost it
 		for _, a := range group {
 			a.err = d.outOfReach(a)
 		}
@@ -265,7 +265,8 @@ func (d *database) commitOpen(group []*appended) {
 	}
 }
 
-// tryAppend runs the statement once and sets the outcome of each batch if it is certain.
+// tryAppend runs the statement once. If the outcome is certain, it sets that of each batch; else it returns an
+// error.
 func (d *database) tryAppend(group []*appended) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.o.Timeout)
 	defer cancel()
@@ -308,8 +309,8 @@ func (d *database) tryAppend(group []*appended) error {
 			d.seen.raise(a.in.Feed, a.in.From+1)
 		}
 	}
-	// raise comes before the look at the generation: a connection that begins to use a higher generation then
-	// compares with this commit, or the commit is never acked.
+	// seen.raise comes before stale. If another connection adopts a higher generation meanwhile, either it
+	// compares with this commit, or stale sees the generation and the commit is not acked.
 	if err := d.stale(c); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
@@ -369,7 +370,7 @@ func (d *database) mend(ctx context.Context) {
 		}
 		for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
 			if c, err := d.dial(ctx); err == nil {
-				d.mended <- c // there is a place: the committer asks once, and takes it before it asks again
+				d.mended <- c // never blocks: the committer takes c before it asks for another one
 				break
 			}
 			select {

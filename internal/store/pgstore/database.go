@@ -26,25 +26,25 @@ type database struct {
 	name  string // without a password
 	conf  *pgxpool.Config
 	out   *outage
-	known func() *store.Info // what the store is; nil: not known yet
+	known func() *store.Info // the identity of the store; nil: not known yet
 	pool  *pgxpool.Pool
 
 	unknowns atomic.Uint64 // commits of unknown outcome
-	damaged  atomic.Uint64 // values that were read and are not what was stored
+	damaged  atomic.Uint64 // values that had a wrong checksum when they were read
 
 	seen      *seen
-	base      atomic.Pointer[base]               // what is used; nil: nothing yet
+	base      atomic.Pointer[base]               // the generation in use; nil: none yet
 	need      atomic.Pointer[storepb.Generation] // the highest generation that is known; nil: none is
-	adopting  chan struct{}                      // capacity 1; holds one while a generation is looked into
+	adopting  chan struct{}                      // capacity 1; holds a token while adopt runs
 	refused   atomic.Pointer[Problem]            // why the last connection was refused; nil: it was not
-	refusedAt atomic.Int64                       // Unix nanoseconds; when the log said so
+	refusedAt atomic.Int64                       // Unix nanoseconds; when this was last logged
 	refusals  atomic.Uint64
-	bare      bool // looks at whatever is there
+	bare      bool // a new connection is not compared with the store
 	committer
 	lookups
 }
 
-// newDatabase reads a DSN. Nothing that it says has a password in it.
+// newDatabase makes a database from the n-th DSN. Neither its name nor the error contains a password.
 func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *seen) (*database, error) {
 	conf, err := pgxpool.ParseConfig(o.DSNs[n])
 	if err != nil {
@@ -56,7 +56,7 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 		adopting: make(chan struct{}, 1)}
 	d.name = fmt.Sprintf("%d (%s@%s/%s)", n+1, conf.ConnConfig.User, strings.Join(d.hosts(), ","),
 		conf.ConnConfig.Database)
-	if !strings.Contains(o.DSNs[n], "pool_max_conns=") { // which ParseConfig has read
+	if !strings.Contains(o.DSNs[n], "pool_max_conns=") { // ParseConfig has read that
 		conf.MaxConns = int32(o.Conns)
 	}
 	c := conf.ConnConfig
@@ -69,14 +69,14 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 	for k, v := range map[string]string{
 		"application_name": "petrel", "synchronous_commit": "on", "default_transaction_isolation": "read committed",
 		"timezone": "UTC",
-		// Without these, the session of a node that vanished keeps its locks, by the settings of the system
-		// for up to two hours.
+		// Without these, the session of a node that vanished keeps its locks for as long as the system is set
+		// to, which may be two hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "1", "tcp_user_timeout": "10000", // s, s, ms
-		// A connection plans each statement once. By itself PostgreSQL plans every
-		// execution anew, for the one child of a table that has the partition: that
-		// costs ten times what the execution does. A plan that is kept must not rely on
-		// how small a table was then, so what has an index is read by the index; jit
-		// would take the price that keeps PostgreSQL from scans for a large query's.
+		// With these settings a connection plans each statement once. By itself PostgreSQL plans every
+		// execution anew, for the one child table that has the partition, and that costs ten times what the
+		// execution does. A kept plan must not depend on how small a table was when it was planned. So scans
+		// are off, and each table is read by its index. jit is off because PostgreSQL gives a scan that is off
+		// a high cost, and would compile such a statement.
 		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off",
 	} {
 		c.RuntimeParams[k] = v
@@ -89,8 +89,8 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 // warning is the key of a connection's last warning.
 const warning = "warning"
 
-// noteWarning keeps a warning with its connection. The important one says that a commit was not waited for:
-// the standby may not have it.
+// noteWarning keeps a warning with its connection. The important one says that a commit did not wait for the
+// standby, which may lack it.
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized != "NOTICE" && n.SeverityUnlocalized != "INFO" && n.SeverityUnlocalized != "DEBUG" &&
 		n.SeverityUnlocalized != "LOG" {
@@ -119,12 +119,12 @@ func (d *database) dial(ctx context.Context) (*pgx.Conn, error) {
 type verdict int
 
 const (
-	unknown verdict = iota // it may have been carried out
-	away                   // it was not, and will be when the server answers again
-	full                   // it was not, for want of space
-	again                  // it was not, and may be at once
-	damaged                // it was not: the server has met damage
-	broken                 // it was not, and never will be
+	unknown verdict = iota // the statement may have been carried out
+	away                   // not carried out; a retry may succeed when the server answers again
+	full                   // not carried out, for lack of space
+	again                  // not carried out; a retry may succeed at once
+	damaged                // not carried out: the server has met damage
+	broken                 // not carried out, and no retry will succeed
 )
 
 // judge derives the outcome of a statement from its error. An error of severity ERROR has rolled the
@@ -143,7 +143,7 @@ func judge(err error) verdict {
 		return full
 	case e.Code == "XX001", e.Code == "XX002":
 		return damaged
-	case e.Code == "25006": // the server follows another now
+	case e.Code == "25006": // the server is a standby now
 		return away
 	}
 	switch e.Code[:2] {
@@ -155,7 +155,8 @@ func judge(err error) verdict {
 	return broken
 }
 
-// asError maps err to the errors of the contract.
+// asError maps err to the errors of the contract. writes: the statement changes data, so its outcome may stay
+// unknown.
 func asError(err error, writes bool) error {
 	if err == nil {
 		return nil
@@ -175,8 +176,8 @@ func asError(err error, writes bool) error {
 	return err
 }
 
-// collect reads rows; scan must not keep the row's memory. If the connection is lost during a read, the read
-// is tried once more.
+// collect reads rows with one statement. scan must not keep the row's memory. If the connection is lost during
+// the read, collect tries once more.
 func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	if err := d.out.err(); err != nil {
 		return nil, err
@@ -186,12 +187,12 @@ func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql
 		switch {
 		case err == nil:
 			return all, nil
-		case errors.Is(ctx.Err(), context.DeadlineExceeded): // the store had the time that the caller gave it
+		case errors.Is(ctx.Err(), context.DeadlineExceeded): // the caller's time is over
 			return nil, fmt.Errorf("%w: %w", store.ErrStalled, err)
 		case ctx.Err() != nil:
 			return nil, err
 		}
-		if errors.Is(err, store.ErrCorrupt) { // from scan
+		if errors.Is(err, store.ErrCorrupt) { // scan has met damage
 			return nil, err
 		}
 		if v := judge(err); try == 1 || v != unknown && v != away || errors.Is(err, context.DeadlineExceeded) {
@@ -200,8 +201,8 @@ func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql
 	}
 }
 
-// patience bounds the time of a statement. It is short while there is no database to commit to: others wait
-// for the connection.
+// patience returns the time limit of a statement. It is short while the committer has no connection: the
+// database may be out of reach, and other callers wait for the connections of the pool.
 func (d *database) patience() time.Duration {
 	if d.down.Load() {
 		return min(d.o.StallAfter, d.o.Timeout)
@@ -228,7 +229,8 @@ func collectOnce[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T],
 	return all, err
 }
 
-// write runs f, which changes data, on a connection of the pool. nil means that the change is durable.
+// write calls f, which changes data, with a connection of the pool. A nil error means that the change is
+// durable.
 func (d *database) write(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	if err := d.out.err(); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Spread counts the partitions of each database, in their order, by the current map; if that cannot be read,
-// by the map that this process knows.
+// Spread counts the partitions of each database, in the order of the databases. It reads the map of the
+// partitions; if that fails, it uses the map that this process knows.
 func (s *Store) Spread(ctx context.Context) []int {
 	n := make([]int, len(s.dbs))
 	at, err := collect(ctx, s.records(), scanInt, `SELECT db::bigint FROM petrel.placement`)
@@ -41,9 +41,9 @@ func (s *Store) Level(ctx context.Context) (uint32, error) {
 	return lowest, nil
 }
 
-// Readable checks that this program can still read the stored format. A node repeats that after its first
-// heartbeat: a node that raised the level in between did not see it. Raise and Readable are for one writer
-// and any number of joining nodes.
+// Readable checks that this program can still read the stored format. A joining node calls it again after its
+// first heartbeat: a node that raised the level before may not have seen this one. One node at a time may call
+// Raise, while any number of nodes join.
 func (s *Store) Readable(ctx context.Context) error {
 	for _, d := range s.dbs {
 		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
@@ -57,8 +57,8 @@ func (s *Store) Readable(ctx context.Context) error {
 	return nil
 }
 
-// Raise makes level the one that is written, and the oldest that may open the databases. A call completes one
-// that ended early.
+// Raise makes level the level that is written, and the lowest level of a program that may open the databases. A
+// second call completes an interrupted one.
 func (s *Store) Raise(ctx context.Context, level uint32) error {
 	for _, d := range s.dbs {
 		if _, err := d.exec(ctx, `UPDATE petrel.migrations SET level = $1, min_level = $1 WHERE id = 1 AND level < $1`,
@@ -69,7 +69,7 @@ func (s *Store) Raise(ctx context.Context, level uint32) error {
 	return nil
 }
 
-// reads refuses a format that only newer programs read.
+// reads refuses a format that only newer programs can read.
 func (o *Options) reads(is, reader, level, minLevel int) error {
 	const fix = "install the newer Petrel"
 	switch {

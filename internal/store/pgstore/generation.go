@@ -23,29 +23,29 @@ import (
 // timeline, or another system identifier, than the database has recorded raises the number. Two rules follow.
 //
 // A node that knows a generation uses no lower one. An old primary that comes back has the lower number, so
-// each new connection to it is refused, and answers over the old ones are not believed.
+// each new connection to it is refused, and answers over older connections are not believed.
 //
-// A node that comes to a higher generation compares its known positions with those of the feeds when it
-// began. A standby that lagged when it was promoted was behind them. By now its feeds may have passed that
-// position with other commits, so their present positions alone prove nothing.
+// A node that comes to a higher generation compares the positions that it knows with the positions of the feeds
+// at the beginning of that generation. A standby that lagged when it was promoted had lower ones. The present
+// positions prove nothing: other commits may have raised them since.
 
-// errBehind is the error of a connection to a database of a lower generation than is known.
+// errBehind is the error of a connection to a database whose generation is lower than the highest known one.
 var errBehind = errors.New("the database is of a lower generation than is known")
 
 // order compares generations: the higher number is the newer one. Two standbys that were promoted at once may
-// have the same number; everybody prefers the same one of them.
+// have the same number; then the token decides, so that all nodes prefer the same one.
 func order(a, b *storepb.Generation) int {
 	return cmp.Or(cmp.Compare(a.GetNumber(), b.GetNumber()), cmp.Compare(a.GetToken(), b.GetToken()))
 }
 
-// base is a generation of a database that this process uses, with the positions of the feeds when it began.
+// base is a generation of a database that this process uses, with the positions of the feeds at its beginning.
 type base struct {
 	*storepb.Generation
-	next []uint64 // as in storepb.Positions; none: it is not known
+	next []uint64 // as in storepb.Positions; empty: they are not known
 }
 
-// stands returns the position of a feed at that time; false: it is not known, or the database did not hold
-// the feed.
+// stands returns the position of a feed at the beginning of the generation; false: it is not known, or the
+// database did not hold the feed.
 func (b *base) stands(f int) (im.Pos, bool) {
 	if f >= len(b.next) || b.next[f] == 0 {
 		return 0, false
@@ -56,8 +56,8 @@ func (b *base) stands(f int) (im.Pos, bool) {
 // generationKey is the key under which a connection keeps its generation.
 const generationKey = "generation"
 
-// stale tells whether a connection leads to a lower generation than is known now. Its answers may be of a
-// past that others do not share.
+// stale returns errBehind if a connection leads to a lower generation than is known now: its answers may be of
+// a history that the other nodes do not share.
 func (d *database) stale(c *pgconn.PgConn) error {
 	g, _ := c.CustomData()[generationKey].(*storepb.Generation)
 	if need := d.need.Load(); need != nil && order(g, need) < 0 {
@@ -66,7 +66,7 @@ func (d *database) stale(c *pgconn.PgConn) error {
 	return nil
 }
 
-// require makes g the least generation in use. Connections to a lower one are given up.
+// require makes g the least generation that may be used. Connections to a lower one are given up.
 func (d *database) require(g *storepb.Generation) {
 	for {
 		old := d.need.Load()
@@ -83,15 +83,15 @@ func (d *database) require(g *storepb.Generation) {
 	wake.Set(d.raised)
 }
 
-// The queries for the state of a database, and for that of its server, which not every substitute for
-// PostgreSQL answers.
+// identitySQL reads the state of a database, and serverSQL that of its server. Not every substitute for
+// PostgreSQL answers serverSQL.
 const (
 	identitySQL = `SELECT s.store_id, s.history_id, s.db, g.number, g.token, g.system, g.timeline, s.refuted
 	FROM petrel.store AS s CROSS JOIN petrel.generations AS g WHERE s.id = 1 ORDER BY g.number DESC LIMIT 1`
 	serverSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
 )
 
-// sayAgain is the interval at which the log repeats that a database is refused.
+// sayAgain is the least time between two log lines about a refused database.
 const sayAgain = time.Minute
 
 // serverState is the state of a database and its server.
@@ -105,7 +105,7 @@ type serverState struct {
 	timeline       uint32
 }
 
-// readServerState reads the state of the database at the other end; nil: it holds no store.
+// readServerState reads the state of the database at the other end of a connection; nil: it holds no store.
 func readServerState(ctx context.Context, c *pgconn.PgConn) (*serverState, error) {
 	results, err := c.Exec(ctx, identitySQL+";"+serverSQL).ReadAll()
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -131,7 +131,7 @@ func readServerState(ctx context.Context, c *pgconn.PgConn) (*serverState, error
 	return s, p.err
 }
 
-// isUnsupported tells whether a server has no answer to serverSQL.
+// isUnsupported tells whether the error is that of a server which cannot answer serverSQL.
 func isUnsupported(e *pgconn.PgError) bool {
 	return e.Code == "42883" || e.Code == "42501" || e.Code == "0A000"
 }
@@ -143,7 +143,7 @@ func (s *serverState) server(p *numbers, r *pgconn.Result) {
 	}
 }
 
-// askServer reads the state of a server.
+// askServer reads the system identifier and timeline of a server; both are 0 if it does not tell them.
 func askServer(ctx context.Context, c *pgconn.PgConn) (*serverState, error) {
 	var s serverState
 	var p numbers
@@ -157,7 +157,7 @@ func askServer(ctx context.Context, c *pgconn.PgConn) (*serverState, error) {
 	return &s, errors.Join(err, p.err)
 }
 
-// numbers reads texts of the server.
+// numbers parses numbers in the answers of a server, and keeps the errors.
 type numbers struct{ err error }
 
 // signed reads the 64 bits of an unsigned number that is stored as a signed one.
@@ -174,8 +174,8 @@ func (p *numbers) timeline(b []byte) uint32 {
 	return uint32(n)
 }
 
-// validate checks each new connection before its use; where a DSN names several hosts, a refusal leads to the
-// next.
+// validate checks each new connection before its use. If a DSN names several hosts, a refusal leads to the next
+// one.
 func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
 	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil || d.bare {
 		return err
@@ -200,14 +200,15 @@ func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
 	return err
 }
 
-// same tells whether the server is that of the generation.
+// same tells whether the server is the one with which the generation began.
 func (s *serverState) same() bool {
 	return s.system == s.generation.System && s.timeline == s.generation.Timeline
 }
 
-// checkServerState refuses a server that must not be used. One of a lower generation may only be the wrong
-// host, also if it has the history from before a repair. Another store or history under the address ends the
-// store, and so does a server that lacks commits: the memory is of another past.
+// checkServerState refuses a server that must not be used. A server of a lower generation is only refused: it
+// may be the wrong host, even if it has the history from before a repair. A server with another store, history
+// or database number ends the store, and so does one that is noted as an earlier state: the memory of this
+// process comes from another past.
 func (d *database) checkServerState(s *serverState) error {
 	info := d.known()
 	if info != nil && s.store != info.StoreID {
@@ -263,8 +264,9 @@ func (d *database) judgeGeneration(s *serverState) error {
 	return p
 }
 
-// adopt makes the generation of a connection the one in use: it begins a generation if the server is another
-// than the database has recorded, and compares before anything is read from it.
+// adopt makes the generation of a connection the one in use, before anything is read over the connection. It
+// compares the positions there with the known ones. If the server is not the one that the database has
+// recorded, it begins a new generation, and the next call adopts that.
 func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *serverState) error {
 	select {
 	case d.adopting <- struct{}{}:
@@ -276,8 +278,8 @@ func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *serverState) 
 	if b != nil && order(b.Generation, s.generation) == 0 && s.same() {
 		return nil // another connection has done it
 	}
-	// From here on no answer of the former generation is passed on. So everything that it has answered is
-	// among the known positions.
+	// From here on no answer of the former generation is passed on, so the known positions cover all its
+	// answers.
 	d.require(s.generation)
 	known := d.seen.all()
 	now, err := d.positions(ctx, c)
@@ -315,7 +317,8 @@ func (b *base) generation() *storepb.Generation {
 	return b.Generation
 }
 
-// positions reads the positions of the feeds that the database holds.
+// positions reads the positions of the feeds that the database holds. Each is returned plus 1; 0 stands for a
+// feed that it does not hold.
 func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, error) {
 	r := c.ExecParams(ctx, fmt.Sprintf(`SELECT id, pos FROM petrel.part WHERE state <> %d`, store.FeedSealed), nil, nil,
 		nil, nil).Read()
@@ -334,7 +337,7 @@ func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, e
 	return next, p.err
 }
 
-// began reads the positions of the feeds when a generation began.
+// began reads the positions of the feeds at the beginning of a generation.
 func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) ([]uint64, error) {
 	r := c.ExecParams(ctx, `SELECT positions FROM petrel.generations WHERE number = $1`,
 		[][]byte{[]byte(strconv.FormatUint(number, 10))}, nil, nil, []int16{pgx.BinaryFormatCode}).Read()
@@ -348,7 +351,8 @@ func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) (
 	return p.Next, nil
 }
 
-// begin records the generation that a failover has begun. Of several nodes one does; the others find it.
+// begin records the generation that a failover has begun. If several nodes do so at once, one succeeds, and the
+// others find its record.
 func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *serverState, now []uint64) error {
 	g := newGeneration(s.generation.Number+1, s)
 	forgetWarning(c)
@@ -381,7 +385,7 @@ func insertGeneration(ctx context.Context, c *pgconn.PgConn, g *storepb.Generati
 	return err
 }
 
-// compare compares the known positions of the feeds of this database with the given ones. Missing commits end
+// compare compares the known positions of the feeds of this database with those in next. Missing commits end
 // the store.
 func (d *database) compare(known []im.Pos, next []uint64) error {
 	if lost := d.lower(known, next); len(lost) > 0 {
@@ -390,8 +394,9 @@ func (d *database) compare(known []im.Pos, next []uint64) error {
 	return nil
 }
 
-// compareSince compares the positions known in a generation with those of the feeds when the next one began,
-// if there is one. Later commits of others would hide missing ones.
+// compareSince compares positions that were known in a former generation with those at the beginning of the
+// generation after it. If there is no newer one, it compares nothing. Later positions would hide missing
+// commits, because other nodes may have raised them.
 func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *storepb.Generation,
 	known []im.Pos) error {
 	if order(was, is) >= 0 {
@@ -404,7 +409,7 @@ func (d *database) compareSince(ctx context.Context, c *pgconn.PgConn, was, is *
 	return err
 }
 
-// lower returns the feeds of this database that are behind the known positions.
+// lower returns the feeds of this database whose positions are below the known ones.
 func (d *database) lower(known []im.Pos, next []uint64) (list []missingCommits) {
 	at := d.seen.at.Load()
 	for f, n := range next {
@@ -415,7 +420,7 @@ func (d *database) lower(known []im.Pos, next []uint64) (list []missingCommits) 
 	return list
 }
 
-// describe lists the first of some feeds with their missing commits.
+// describe names the first few of some feeds with their missing commits.
 func describe(feeds []missingCommits) string {
 	const most = 8
 	missing := im.Pos(0)

@@ -10,14 +10,14 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// joinedReads is the number of statements of one lookup under way at a time. With two, one that the network
+// joinedReads is the most statements of one lookup under way at a time. With two, a statement that the network
 // has lost does not hold up everybody.
 const joinedReads = 2
 
 // joinedKeys bounds the keys of one statement.
 const joinedKeys = 256
 
-// lookup reads single values by their keys. Lookups that come while statements are under way share the next
+// lookup reads single values by their keys. Lookups that come while the statements are under way share the next
 // one: a sync of a user with 1,000 conversations asks for 2,000 cursors, many at a time. A lookup that comes
 // alone does not wait. A statement always begins after the questions that it answers.
 type lookup[K any] struct {
@@ -25,8 +25,8 @@ type lookup[K any] struct {
 	tasks sync.WaitGroup                                        // readers
 
 	mu      sync.Mutex     // tier 0; guards the fields below
-	readers int            // that run, each with a statement under way
-	waiting []*question[K] // that no statement answers yet; bounded by those who ask
+	readers int            // readers that run, each with a statement under way
+	waiting []*question[K] // not in a statement yet; at most one of each caller
 }
 
 // question is a caller that waits for the value of a key.
@@ -51,7 +51,7 @@ func (l *lookup[K]) get(ctx context.Context, k K) ([]byte, error) {
 	case <-q.done:
 		return q.value, q.err
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the store had the time that the caller gave it
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the caller's time is over
 			return nil, fmt.Errorf("%w: %w", store.ErrStalled, ctx.Err())
 		}
 		return nil, ctx.Err()
@@ -87,7 +87,7 @@ func (l *lookup[K]) answer() {
 	}
 }
 
-// lookups are those of one database.
+// lookups are the lookups of one database.
 type lookups struct {
 	cursors lookup[userKey]
 	members lookup[userKey]
@@ -120,8 +120,8 @@ func (l *lookups) init(d *database) {
 	l.convs.read, l.records.read = d.readConversations, d.readRecords
 }
 
-// Each statement names one row by its whole key. The subquery, which OFFSET keeps from becoming a join,
-// forces an index lookup for each key, however few rows the planner expects in the table.
+// Each statement finds a row by its whole key. OFFSET 0 keeps the subquery from becoming a join, so each key is
+// looked up in the index, however few rows the planner expects in the table.
 const (
 	oneCursor  = `SELECT record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member = $4`
 	allCursors = `SELECT k.i, c.record FROM unnest($1::int[], $2::int[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k(part, tenant, conv, member, i),
@@ -140,8 +140,8 @@ LATERAL (SELECT record FROM petrel.convs AS c WHERE c.part = k.part AND c.tenant
 LATERAL (SELECT value FROM petrel.records AS r WHERE r.tbl = k.tbl AND r.tenant = k.tenant AND r.key = k.key OFFSET 0) AS r`
 )
 
-// readUsers reads records that conversations have of users, by a statement for one of them and another one
-// for several.
+// readUsers returns a function that reads records of users in conversations: with the statement one for a
+// single key, and with several for more.
 func (d *database) readUsers(one, several string) func(context.Context, []userKey) ([][]byte, error) {
 	return func(ctx context.Context, keys []userKey) ([][]byte, error) {
 		if len(keys) == 1 {
@@ -185,7 +185,7 @@ func (d *database) readRecords(ctx context.Context, keys []recordKey) ([][]byte,
 	return d.collectAll(ctx, len(keys), allRecords, tables, tenants, names)
 }
 
-// keyArrays holds conversations as a statement's first three arguments.
+// keyArrays holds conversations as the first three arguments of a statement.
 type keyArrays struct {
 	parts, tenants []int32
 	convs          [][16]byte
@@ -196,7 +196,8 @@ func (a *keyArrays) add(c im.Key) {
 	a.parts, a.tenants, a.convs = append(a.parts, part), append(a.tenants, tenant), append(a.convs, conv)
 }
 
-// collectAll reads the values of n keys, which a statement numbers from 1.
+// collectAll reads the values of n keys with a statement that numbers the keys from 1. A nil value: there is
+// none.
 func (d *database) collectAll(ctx context.Context, n int, sql string, args ...any) ([][]byte, error) {
 	rows, err := collect(ctx, d, scanNumbered, sql, args...)
 	values := make([][]byte, n)

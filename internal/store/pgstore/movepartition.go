@@ -22,10 +22,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// moveTail is the number of commits that may be left to copy when the partition is sealed.
+// moveTail is the most commits that may be left to copy when the partition is sealed, unless it is written as
+// fast as it is copied.
 const moveTail = 64
 
-// Bits of FeedItem.kinds that name the changes of a commit beside its rows.
+// Bits of FeedItem.kinds that name the changes of a commit beside its new rows. They are FeedMembership,
+// FeedRewrites, FeedCursors and FeedMarks of package conv.
 const (
 	feedMembership = 2
 	feedRewrites   = 4
@@ -35,14 +37,16 @@ const (
 
 var errOtherMove = errors.New("another process moves the partition")
 
-// MovePartition moves a partition to another database, counted from 1 as the DSNs are, while it is written.
-// It copies the present rows, then the changes that the feed names, seals the partition, copies the rest,
-// opens the copy in a new epoch and changes the map. The partition is sealed for the time of about moveTail
-// commits; its owner is refused then, and takes it over at its new place. The source stays sealed for ever
-// and may be deleted.
+// MovePartition moves a partition to another database while nodes write to it. to is the number of that
+// database: 1 is the first DSN. The move copies the present rows, then the changes that the feed names, seals
+// the partition, copies the rest, opens the copy in a new epoch and changes the map. The partition is sealed
+// for as long as the copy of about moveTail commits takes. Meanwhile its owner's writes are refused; then the
+// owner takes it over at its new place. The source stays sealed for ever and its rows may be deleted.
 //
-// A move that ends early leaves the partition where it was, or sealed. The next move, to whichever database,
-// first completes it. All nodes must name both databases before. An error says where the partition is.
+// An interrupted move leaves the partition open where it was, or sealed. The next move of the partition, to
+// whichever database, first ends the interrupted one: it keeps an open copy, or else opens the source again.
+// Before a move, the configuration of every node must name both databases. An error says where the partition
+// is.
 func (s *Store) MovePartition(ctx context.Context, p im.Partition, to int) error {
 	if int(p) >= im.Partitions || to < 1 || to > len(s.dbs) {
 		return fmt.Errorf("move partition %d to database %d: there are %d partitions and %d databases", p, to,
@@ -55,13 +59,13 @@ func (s *Store) MovePartition(ctx context.Context, p im.Partition, to int) error
 	return nil
 }
 
-// move is one move under way. It holds the partition's row in the map, so that
-// there is one at a time; its token fences one that has lost that lock.
+// move is one move under way. It locks the partition's row in the map, so that there is one move at a time. Its
+// token fences off a move that has lost this lock.
 type move struct {
 	s        *Store
 	part     im.Partition
 	src, dst *database
-	from, to *pgx.Conn // for copies, of src and dst
+	from, to *pgx.Conn // connections to src and dst for the copies
 	token    uint64
 	pos      im.Pos // copied up to here
 	began    time.Time
@@ -72,7 +76,7 @@ func (m *move) run(ctx context.Context) error {
 	if err != nil {
 		return asError(err, true)
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // gives the lock back, if it has it still
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // releases the lock, if it is still held
 	if err := m.lock(ctx, c); err != nil {
 		return err
 	}
@@ -102,7 +106,7 @@ func (m *move) run(ctx context.Context) error {
 	return m.record(ctx, c, m.dst)
 }
 
-// lock takes the partition's row in the map, which names the source.
+// lock locks the partition's row in the map, and sets src to the database in it.
 func (m *move) lock(ctx context.Context, c *pgx.Conn) error {
 	var from int
 	err := func() error {
@@ -121,10 +125,10 @@ func (m *move) lock(ctx context.Context, c *pgx.Conn) error {
 		return asError(err, true)
 	}
 	m.src = m.s.dbs[from]
-	return m.s.readPlacement(ctx) // another node may have moved it: what has changed is read by this store's map
+	return m.s.readPlacement(ctx) // another node may have moved it, so the map in memory is renewed
 }
 
-// record writes the new place of the partition into the map.
+// record writes the new place of the partition into the map and releases the lock.
 func (m *move) record(ctx context.Context, c *pgx.Conn, at *database) error {
 	forgetWarning(c.PgConn())
 	_, err := c.Exec(ctx, `UPDATE petrel.placement SET db = $2 WHERE part = $1`, int32(m.part), at.n)
@@ -139,10 +143,10 @@ func (m *move) record(ctx context.Context, c *pgx.Conn, at *database) error {
 	return m.s.readPlacement(ctx)
 }
 
-// settle finds the place of the partition if an earlier move was cut after it had sealed its source. The copy
-// may be open then, although the map does not say so yet; if no copy is open, the source is opened again.
-// Sealed copies get this move's token first, so that a move which has lost its lock opens none of them
-// afterwards.
+// settle ends an earlier move that was interrupted after it had sealed the source; if the source is open, it
+// does nothing. If the copy in another database is open, settle returns that database, although the map does
+// not name it yet. If no copy is open, it opens the source again (reopened). It first puts this move's token
+// into each sealed copy, so that a move which has lost its lock cannot open one later.
 func (m *move) settle(ctx context.Context) (at *database, reopened bool, err error) {
 	open, err := m.openAt(ctx, m.src)
 	if err != nil || open {
@@ -175,14 +179,15 @@ func (m *move) settle(ctx context.Context) (at *database, reopened bool, err err
 	return m.src, true, err
 }
 
-// openAt tells whether a database has the partition and takes batches for it.
+// openAt tells whether a database has the partition and takes batches of it.
 func (m *move) openAt(ctx context.Context, d *database) (bool, error) {
 	n, err := collectOne(ctx, d, scanInt, fmt.Sprintf(`SELECT count(*) FROM petrel.part WHERE id = $1 AND state <> %d`,
 		store.FeedSealed), int32(m.part))
 	return n == 1, err
 }
 
-// claim makes the destination's row this move's own.
+// claim puts this move's token into the partition's sealed row at the destination, and makes the row if it is
+// missing.
 func (m *move) claim(ctx context.Context) error {
 	n, err := m.dst.exec(ctx, fmt.Sprintf(`INSERT INTO petrel.part AS p (id, epoch, holder, pos, trim, state) VALUES ($1, 0, $2, 0, 0, %d)
 		ON CONFLICT (id) DO UPDATE SET holder = excluded.holder WHERE p.state = excluded.state`, store.FeedSealed), int32(m.part), int64(m.token))
@@ -192,13 +197,13 @@ func (m *move) claim(ctx context.Context) error {
 	return err
 }
 
-// carry copies the partition and opens the copy. If it fails before that, the partition is open where it was.
+// carry copies the partition and opens the copy. If it fails before that, it opens the source again.
 func (m *move) carry(ctx context.Context) (err error) {
 	for d, c := range map[*database]**pgx.Conn{m.src: &m.from, m.dst: &m.to} {
 		if *c, err = d.dial(ctx); err != nil {
 			return asError(err, true)
 		}
-		defer func() { _ = (*c).Close(context.WithoutCancel(ctx)) }() // what is not committed is given up
+		defer func() { _ = (*c).Close(context.WithoutCancel(ctx)) }() // an open transaction is given up
 	}
 	back := true
 	defer func() {
@@ -227,7 +232,7 @@ func (m *move) carry(ctx context.Context) (err error) {
 			return err
 		}
 		now := h[0].Pos - m.pos
-		if now <= moveTail || now >= left { // it is written as fast as it is copied
+		if now <= moveTail || now >= left { // the partition is written as fast as it is copied
 			break
 		}
 		left = now
@@ -257,7 +262,8 @@ func (m *move) carry(ctx context.Context) (err error) {
 	return nil
 }
 
-// begin marks the source. It waits for deletions under way; no deletion begins after.
+// begin sets the state of the source to FeedMoving. It waits for deletions under way; no deletion begins
+// afterwards.
 func (m *move) begin(ctx context.Context) error {
 	return m.src.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		tx, err := c.Begin(ctx)
@@ -279,7 +285,8 @@ func (m *move) begin(ctx context.Context) error {
 	})
 }
 
-// seal ends the source's writer. Only this move opens the source again.
+// seal seals the source, in a new epoch, so that its writer is refused. The source gets this move's token, so
+// of all moves under way only this one opens it again.
 func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 	err = m.src.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx,
@@ -293,13 +300,13 @@ func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 	return epoch, pos, trim, err
 }
 
-// changes are the changes of a conversation by the commits of the tail.
+// changes are the changes of one conversation in the commits that tail copies.
 type changes struct {
 	from  uint64 // its first new row; 0: none
 	kinds uint32
 }
 
-// tail copies the changes of the commits up to upTo.
+// tail copies the changes of the commits after m.pos, up to upTo.
 func (m *move) tail(ctx context.Context, upTo im.Pos) error {
 	changed := map[im.Key]changes{}
 	err := m.s.ScanFeed(ctx, store.Feed(m.part), m.pos, upTo, func(_ im.Pos, e *storepb.FeedEntry) bool {
@@ -338,7 +345,7 @@ func (m *move) copyConversation(ctx context.Context, k im.Key, c changes) error 
 		steps["dedupe"] = fmt.Sprintf("%s AND seq >= %d", of, c.from)
 		rows = append(rows, fmt.Sprintf("seq >= %d", c.from))
 	}
-	if c.kinds&feedRewrites != 0 { // what has the flag in its head
+	if c.kinds&feedRewrites != 0 { // these are all rows with the flag in their head
 		seqs, err := collect(ctx, m.src, scanInt,
 			fmt.Sprintf(
 				`SELECT seq FROM petrel.msg WHERE part = $1 AND %s AND length(value) > 1 AND get_byte(value, 1) & %d <> 0`,
@@ -365,8 +372,8 @@ func (m *move) copyConversation(ctx context.Context, k im.Key, c changes) error 
 	return nil
 }
 
-// copy replaces the rows at the destination that where selects by those of the source, and compares the
-// result.
+// copy replaces the rows of a table that match where: it deletes them at the destination, copies those of the
+// source, and compares the copy with the source.
 func (m *move) copy(ctx context.Context, table, where string) error {
 	t := partTables[slices.IndexFunc(partTables, func(t partTable) bool { return t.name == table })]
 	where = fmt.Sprintf(" FROM petrel.%s WHERE part = %d AND %s", t.name, m.part, where)

@@ -18,14 +18,13 @@ import (
 type Renewed struct {
 	Former  uint64 // history id of the first database
 	History uint64
-	Proofs  []string // of each database that was an earlier state: what proved it
+	Proofs  []string // for each database that was an earlier state, the proof of it
 }
 
-// Renew gives a store a new history id, for databases that lack acked commits: they were restored to an
-// earlier time, or failed over to a standby that lagged. Clients drop stored data that the databases no
-// longer have. No node may run. If Renew is interrupted, the databases differ, no node opens them, and it is
-// run again.
-// the databases differ, no node opens them, and it is run again.
+// Renew gives a store a new history id, for databases that lack acked commits: they were restored to an earlier
+// time, or failed over to a standby that lagged. Clients then drop what they have stored. No node may run. If
+// Renew is interrupted, the databases have different history ids, no node opens them, and Renew must be run
+// again.
 func Renew(ctx context.Context, o Options) (*Renewed, error) {
 	o = o.withDefaults()
 	var b [8]byte
@@ -64,8 +63,8 @@ func Renew(ctx context.Context, o Options) (*Renewed, error) {
 	return r, nil
 }
 
-// renew begins a history in a database, and a generation with a number above known. A
-// PostgreSQL server that has a former generation is refused from then on.
+// renew gives a database the new history id, opens its lost feeds, and begins a generation with a number above
+// known. A server that has a former generation is refused from then on.
 func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uint64) error {
 	state, err := readServerState(ctx, c.PgConn())
 	if err != nil {
@@ -112,12 +111,12 @@ func (d *database) alone(ctx context.Context, f func(ctx context.Context, c *pgx
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // the result is known by then
 	return f(ctx, c)
 }
 
-// unused reads the identity of a database. It fails if the database is of another store
-// than first (nil: that is not checked), or if somebody uses it.
+// unused reads the identity of a database. It fails if the database belongs to another store than first, or if
+// Petrel has connections to it. With a nil first the store is not compared.
 func (d *database) unused(ctx context.Context, first *identity) (id *identity, err error) {
 	err = d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		if id, err = readIdentity(ctx, c); err != nil {
@@ -128,7 +127,7 @@ func (d *database) unused(ctx context.Context, first *identity) (id *identity, e
 			return err
 		}
 		if first != nil {
-			id.info.HistoryID = first.info.HistoryID // whatever it is
+			id.info.HistoryID = first.info.HistoryID // the histories may differ
 		}
 		if err := id.check(first, d.n); err != nil {
 			return err

@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// Open opens the store in the databases, or makes one if they are empty; nodes that do so at the same time
-// make the same one. An error names the remedy.
+// Open opens the store in the databases, or makes one if they are empty. Nodes that do so at the same time make
+// one store together. An error names the remedy.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if len(o.DSNs) == 0 {
@@ -136,8 +136,8 @@ func readIdentity(ctx context.Context, c rowReader) (*identity, error) {
 	return &id, nil
 }
 
-// prepare checks the server, brings the schema up to date and makes or reads the identity. first is that of
-// the first database, nil if this is it.
+// prepare checks the server, brings the schema up to date and makes or reads the identity. first is the
+// identity of the first database; nil: this is the first.
 func (d *database) prepare(ctx context.Context, first *identity, databases int) (*identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, 6*d.o.Timeout) // another node may change the schema
 	defer cancel()
@@ -145,7 +145,7 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // the result is known by then
 	if err := d.checkServer(ctx, c); err != nil {
 		return nil, err
 	}
@@ -174,8 +174,8 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	return id, id.check(first, d.n)
 }
 
-// whole returns the identity of a database in which the start has nothing to change, so that it writes
-// nothing to the server of another store; nil: there is something to change.
+// whole returns the identity of a database whose schema and identity are complete; nil: the start has something
+// to change. So the start writes nothing to a server that holds another store.
 func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
 	var there bool
 	if err := c.QueryRow(ctx,
@@ -201,7 +201,7 @@ func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
 	return id, d.isStore(id)
 }
 
-// isStore refuses a store that the configuration does not name.
+// isStore refuses another store than the one that the configuration names.
 func (d *database) isStore(id *identity) error {
 	if want := d.o.StoreID; want != 0 && id.info.StoreID != want {
 		return &Problem{Code: "other_store",
@@ -231,7 +231,8 @@ func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// born makes the identity of a database that had none.
+// born makes the identity of a database that has none: of the store of first or, if that is nil, of a new
+// store.
 func (d *database) born(first *identity) *identity {
 	id := &identity{partitions: im.Partitions, db: d.n}
 	if first != nil {
@@ -245,8 +246,8 @@ func (d *database) born(first *identity) *identity {
 	return id
 }
 
-// write writes the identity, and spreads the partitions over the databases of a new store. A database that is
-// added later holds none until they move.
+// write writes the identity. In the first database of a new store it also spreads the partitions over the
+// databases. A database that is added later holds no partitions until some are moved there.
 func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *serverState) error {
 	i := &id.info
 	_, err := tx.Exec(ctx, `INSERT INTO petrel.store VALUES (1, $1, $2, $3, $4, $5)`,
@@ -261,7 +262,8 @@ func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *ser
 	return err
 }
 
-// check compares an identity with the expected one.
+// check refuses an identity that is not that of database n of the store of first. With a nil first, any store
+// will do.
 func (id *identity) check(first *identity, n int) error {
 	switch {
 	case id.partitions != im.Partitions:
@@ -283,8 +285,8 @@ func (id *identity) check(first *identity, n int) error {
 	return nil
 }
 
-// readPlacement reads the map of the partitions, and makes the rows of partitions that have none yet: those
-// of a new store.
+// readPlacement reads the map of the partitions. The first call also makes the rows of the partitions that have
+// none, which are those of a new store.
 func (s *Store) readPlacement(ctx context.Context) error {
 	rows, err := collect(ctx, s.records(), func(r pgx.CollectableRow) (p [2]int, err error) {
 		return p, r.Scan(&p[0], &p[1])
@@ -328,7 +330,7 @@ func (s *Store) readPlacement(ctx context.Context) error {
 
 // advice adds the remedy to an error of opening.
 func (d *database) advice(err error) error {
-	if p, ok := errors.AsType[*Problem](err); ok { // a refused connection has it among what else was tried
+	if p, ok := errors.AsType[*Problem](err); ok { // validate may have refused one of several hosts
 		return p
 	}
 	c := d.conf.ConnConfig

@@ -8,21 +8,21 @@
 //
 // # Requirements on the database
 //
-// Plain SQL over one statement or a short transaction each, at READ COMMITTED: no advisory locks, no LISTEN,
-// no triggers, no sequences. Three requirements are not met everywhere, and matter on a database that stands
-// in for PostgreSQL. An append is one statement whose UPDATE … RETURNING others in its WITH depend on; that
-// UPDATE must wait for a transaction that has changed the row, and then judge the row as that one left it.
-// INSERT … ON CONFLICT DO UPDATE. And tables PARTITION BY HASH, which only the first schema asks for: plain
-// tables of the same names do. No connection pool that hands connections around between statements may stand
-// in between.
+// The store uses plain SQL: single statements and short transactions at READ COMMITTED, without advisory locks,
+// LISTEN, triggers and sequences. A pool between the store and the database must not change connections between
+// statements. A database that stands in for PostgreSQL may lack one of these:
+//
+//   - An append is one statement, in which an UPDATE … RETURNING in the WITH comes first and the INSERTs depend on it.
+//     If another transaction has changed the row, the UPDATE must wait for its end, and then judge the new row.
+//   - INSERT … ON CONFLICT DO UPDATE.
+//   - Tables PARTITION BY HASH. Only the first schema makes them; plain tables of the same names do as well.
 //
 // # Durability
 //
-// A commit has returned without a warning: it is on the disk, and on the
-// standby if synchronous_standby_names says so. A commit that was not answered,
-// or answered with a warning, is of unknown outcome: the takeover that settles
-// it waits for its row lock, and is durable after it. With an asynchronous
-// standby, what was acked and has not reached it is lost by a failover.
+// A commit that returns without a warning is on the disk, and on the standby if synchronous_standby_names says so. A
+// commit that returns no answer, or one with a warning, has an unknown outcome. The takeover that settles it waits
+// for its row lock, and becomes durable after it. With an asynchronous standby, a failover loses the acked commits
+// that have not reached the standby.
 package pgstore
 
 import (
@@ -56,7 +56,7 @@ type Store struct {
 
 	mark  *markfile.Keeper
 	stop  context.CancelFunc
-	tasks sync.WaitGroup // committers and menders
+	tasks sync.WaitGroup // commitQueued, mend and callBack of each database
 
 	size struct {
 		mu    sync.Mutex // tier 0; guards the fields below
@@ -72,19 +72,20 @@ type placement [im.Partitions]int
 
 // outage holds the reason for which the store has failed.
 type outage struct {
-	ch   chan struct{} // closed when it has, and all about it is written down
+	ch   chan struct{} // closed when the store has failed, and the databases have the reason
 	once sync.Once
 	log  *slog.Logger
-	why  atomic.Pointer[error] // nil: it has not
+	why  atomic.Pointer[error] // nil: the store has not failed
 }
 
-// fail ends the store.
+// fail ends the store and closes ch.
 func (o *outage) fail(err error) {
 	o.halt(err)
 	o.end()
 }
 
-// halt ends all reads and writes, and returns true for the first reason. The process goes on until end.
+// halt ends all reads and writes, and returns true if err is the first reason. ch stays open until end, so the
+// process goes on.
 func (o *outage) halt(err error) bool {
 	err = fmt.Errorf("%w: %w", store.ErrFailed, err)
 	if !o.why.CompareAndSwap(nil, &err) {
@@ -132,8 +133,8 @@ func (s *Store) holding(c im.Key) *database { return s.dbs[s.at.Load()[im.Partit
 // records returns the database that holds the records.
 func (s *Store) records() *database { return s.dbs[0] }
 
-// Append implements store.Store. done is called by a goroutine of the feed's
-// database, or by the caller's if the store is closed.
+// Append implements store.Store. done is called by a goroutine of the feed's database, or by the caller's if
+// the store is closed.
 func (s *Store) Append(b *store.Batch, done func(error)) {
 	d, err := s.of(b.Feed)
 	if err == nil && !d.push(&appended{in: b, done: done}) {
@@ -144,9 +145,8 @@ func (s *Store) Append(b *store.Batch, done func(error)) {
 	}
 }
 
-// Writable implements store.Store. One of several databases may be out of reach while others take appends:
-// Writable is ErrStalled only when all are, and an append to the one that is away gets the same error by
-// itself.
+// Writable implements store.Store. It returns ErrStalled only if all databases are out of reach. If one of
+// several is, the appends to it get ErrStalled by themselves.
 func (s *Store) Writable() error {
 	if err := s.out.err(); err != nil {
 		return err
@@ -159,8 +159,8 @@ func (s *Store) Writable() error {
 	return store.ErrStalled
 }
 
-// Refute implements store.Store. It writes the note into every database. A node that does not hear of it
-// finds the note at its next commit, connection or start.
+// Refute implements store.Store. It writes a note into every database. A node that is not told of it finds the
+// note at its next commit, connection or start.
 func (s *Store) Refute(proof string) {
 	ctx, cancel := context.WithTimeout(context.Background(), refuteTime)
 	defer cancel()
@@ -177,7 +177,7 @@ func (s *Store) Refute(proof string) {
 // Failed implements store.Store.
 func (s *Store) Failed() <-chan struct{} { return s.out.ch }
 
-// Stats implements store.Store. The bytes are asked for once a minute.
+// Stats implements store.Store. It asks the databases for their size once a minute.
 func (s *Store) Stats() store.Stats {
 	var t store.Stats
 	for _, d := range s.dbs {
@@ -211,17 +211,17 @@ func (s *Store) Stats() store.Stats {
 	return t
 }
 
-// Figures are the figures of one database, by this process.
+// Figures are the figures of one database, as this process sees it.
 type Figures struct {
 	Up         bool
 	Partitions int           // that the database holds
 	Commits    uint64        // of feeds
-	Statements uint64        // that committed them
+	Statements uint64        // statements that made these commits
 	Busy       time.Duration // in statements
-	Unknown    uint64        // statements whose outcome the database did not tell
-	Damaged    uint64        // values that were read and are not what was stored
-	Refused    uint64        // connections to a lower generation than is known
-	Generation uint64        // that is in use
+	Unknown    uint64        // statements of unknown outcome
+	Damaged    uint64        // values that had a wrong checksum when they were read
+	Refused    uint64        // refused connections to a lower generation than is known
+	Generation uint64        // number of the generation in use
 }
 
 // Databases returns the number of databases of the store.

@@ -1,13 +1,13 @@
 package pgstore
 
-// Problem is why the databases cannot be used as they are, for the operator.
+// Problem tells the operator why the databases cannot be used as they are.
 type Problem struct {
-	// stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store, store_in_use,
-	// database_behind, database_waits, rewound
+	// Code is stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store,
+	// store_in_use, database_behind, database_waits or rewound.
 	Code  string
 	What  string
 	Fix   string
-	Cause error // nil: nothing more is to be said
+	Cause error // nil: there is none
 }
 
 func (p *Problem) Error() string {

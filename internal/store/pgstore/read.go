@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// chunk is the number of rows of one read: no connection is held while the caller looks at them, and few
-// bytes wait in memory.
+// chunk is the number of rows of one read: few bytes wait in memory, and no connection is held while the caller
+// looks at them.
 const chunk = 256
 
 func scanInt(r pgx.CollectableRow) (n int64, err error) { return n, r.Scan(&n) }
@@ -53,8 +53,8 @@ func scanNamed(r pgx.CollectableRow) (pair, error) {
 	return pair{name: append([]byte{}, v[0]...), value: append([]byte{}, v[1]...)}, nil
 }
 
-// pages reads rows, limit of them at a time, until each returns false. next is the statement that reads the
-// rows after a row; nil: the first ones.
+// pages reads rows, limit at a time, and calls the function each for every row until that returns false. next
+// returns the statement for the rows behind the row last; nil: for the first rows.
 func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFunc[T],
 	next func(last *T) (string, []any), each func(*T) (bool, error)) error {
 	for last := (*T)(nil); ; {
@@ -75,7 +75,7 @@ func pages[T any](ctx context.Context, d *database, limit int, scan pgx.RowToFun
 	}
 }
 
-// failed adds the subject of a method to its error.
+// failed adds to an error what the method was to do; a nil error stays nil.
 func failed(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -83,7 +83,7 @@ func failed(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// key returns a conversation as a statement's first three arguments.
+// key returns a conversation as the first three arguments of a statement.
 func key(c im.Key) (part, tenant int32, conv [16]byte) {
 	return int32(im.PartitionOf(c.Conv)), int32(c.Tenant), c.Conv
 }
@@ -107,8 +107,8 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
 	return &store.Row{Seq: im.Seq(rows[0].n), Value: v}, nil
 }
 
-// chunkBytes bounds the rows of one read, in bytes, beyond the first row. PostgreSQL knows the length of a
-// value without reading it, so the rows that do not fit cost nothing.
+// chunkBytes is the number of bytes after which a read takes no further rows. PostgreSQL knows the length of a
+// value without reading it, so the rows that are left out cost nothing.
 const chunkBytes = 48 << 10
 
 // rowsUp and rowsDown read the rows between $4 and $5, until they have $6 bytes.
@@ -145,8 +145,8 @@ func (s *Store) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func
 	return nil
 }
 
-// someRows reads rows between from and to, beginning with next, at distances of step. It returns their
-// number; 0: fn wants no more.
+// someRows reads rows between from and to. The first one has the seq next, and each further one is step away.
+// It returns their number; 0: fn wants no more.
 func (s *Store) someRows(ctx context.Context, c im.Key, sql string, from, to, next, step im.Seq,
 	fn func(store.Row) bool) (im.Seq, error) {
 	part, tenant, conv := key(c)
@@ -171,7 +171,7 @@ func (s *Store) someRows(ctx context.Context, c im.Key, sql string, from, to, ne
 		next += step
 		n++
 	}
-	if n <= to-from && size < chunkBytes { // what is left out is not left out for its size
+	if n <= to-from && size < chunkBytes { // there was room for the next row, and it was not there
 		return 0, fmt.Errorf("read rows of %s: row %d is missing: %w", c, next, store.ErrCorrupt)
 	}
 	return n, nil
@@ -218,7 +218,7 @@ func parse[T any, M record[T]](d *database, s *sums, at address, stored []byte) 
 	return m, nil
 }
 
-// look reads the record that l finds by a key; nil: there is none.
+// look reads the record of a key with the lookup l; nil: there is none.
 func look[T any, M record[T], K any](ctx context.Context, d *database, l *lookup[K], k K, at address) (M, error) {
 	v, err := l.get(ctx, k)
 	if err != nil || v == nil {
@@ -260,10 +260,11 @@ func (s *Store) Cursors(ctx context.Context, c im.Key, after im.User, fn func(im
 	return failed(users(ctx, s.holding(c), kindCursor, c, after, "cursors", fn), "read cursors of %s", c)
 }
 
-// users reads the records of the users of a conversation whose id is greater than after; "": of all.
+// users calls fn for the records of a conversation's users with ids greater than after; an empty after means
+// all users.
 func users[T any, M record[T]](ctx context.Context, d *database, k kind, c im.Key, after im.User, table string,
 	fn func(im.User, M) bool) error {
-	const chunk = 4 * chunk // they are small
+	const chunk = 4 * chunk // these rows are small
 	sum := &sums{}
 	part, tenant, conv := key(c)
 	return pages(ctx, d, chunk, scanNamed, func(last *pair) (string, []any) {
@@ -307,7 +308,7 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 	d, sum := s.holding(c), &sums{}
 	part, tenant, conv := key(c)
 	behind := from
-	if after == "" { // also the one without a name, if there is one
+	if after == "" { // begin with the mark without a name, if there is one
 		behind--
 		after = lastName
 	}
@@ -323,8 +324,8 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 	return failed(err, "read marks %d of %s from %d to %d", k, c, from, to)
 }
 
-// marksByName uses an index of its own, which has the rows of this kind only. So the kind is no argument: a
-// plan for any kind could not use the index.
+// marksByName uses an index that has the rows of this kind only. So the kind is in the statement: a plan for
+// any kind could not use the index.
 var marksByName = fmt.Sprintf(`SELECT seq, value FROM petrel.marks WHERE part = $1 AND tenant = $2 AND conv = $3 AND kind = %d AND name = $4
 		AND seq BETWEEN $5 AND $6 ORDER BY seq LIMIT $7`, store.MarkMention)
 
@@ -349,7 +350,7 @@ func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name st
 	return failed(err, "read marks %d of %s from %d to %d", k, c, from, to)
 }
 
-// lastName is greater than every name of a mark: no character is greater.
+// lastName is greater than every name of a mark: it begins with the greatest character.
 const lastName = "\U0010ffff\U0010ffff"
 
 // MarksOf implements store.Store.
@@ -396,7 +397,7 @@ func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos,
 	return failed(err, "read feed %d to %d", f, upTo)
 }
 
-// scanChunk reads some entries and returns the position that it reached.
+// scanChunk reads some entries, and returns the position that it has reached and whether fn wants more.
 func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Pos,
 	fn func(im.Pos, *storepb.FeedEntry) bool) (im.Pos, bool, error) {
 	rows, err := collect(ctx, d, scanNumbered,
@@ -445,7 +446,7 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 	return v, failed(err, "read table %d key %q", t, key)
 }
 
-// bare returns b, and never nil: that would be NULL.
+// bare returns b, or an empty slice if b is nil, which would be NULL.
 func bare(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -474,7 +475,7 @@ func (s *Store) RecordsDown(ctx context.Context, t store.Table, tenant im.Tenant
 	return failed(s.recordsIn(ctx, t, tenant, prefix, below, true, fn), "read table %d prefix %q down", t, prefix)
 }
 
-// recordsIn reads the records from one key up to another, exclusive; nil: to the end. down begins with the
+// recordsIn reads the records with from <= key < below; below nil: up to the end. With down it begins with the
 // last one.
 func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, down bool,
 	fn func(key, value []byte) bool) error {
@@ -484,7 +485,7 @@ func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, 
 		case last != nil && down:
 			below = last.name
 		case last != nil:
-			from = append(last.name, 0) // the least key behind it
+			from = append(last.name, 0) // the least key above it
 		}
 		sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3`,
 			[]any{int32(t), int32(tenant), bare(from), chunk}

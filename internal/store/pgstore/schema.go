@@ -13,47 +13,45 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// The schema's version, and the oldest version of this package that works on the tables after the newest
-// migration. A release first adds what it needs and keeps minReader; the next one removes unused parts and
-// raises minReader, so that neighbouring releases run together.
+// version is the version of the schema. minReader is the oldest version of this package that works on the
+// tables after the newest migration. A release first adds what it needs and keeps minReader. The next release
+// removes unused parts and raises minReader. So neighbouring releases run together.
 const (
 	version   = 1
 	minReader = 1
 )
 
-// children is the number of tables into which each large one is cut, by a hash of the partition. They are
-// vacuumed at the same time and keep the indexes low; each one that an append touches costs it some
-// microseconds, and takes one lock: 16 is the least that lets 8 vacuum workers find work.
+// children is the number of tables into which each large table is divided, by a hash of the partition. They are
+// vacuumed at the same time, and their indexes are lower. Each child that an append touches costs some
+// microseconds and one lock. 16 is the least that lets 8 vacuum workers find work.
 const children = 16
 
-// migrations lead from version i to i+1. Never change one that was released.
+// migrations[i] leads from version i to i+1. Never change one that was released.
 var migrations = [version]func() []string{firstSchema}
 
-// firstSchema makes the tables. All that belongs to a Petrel partition begins
-// its key with it: the fence of a partition is in the database, and moves with
-// what it guards. No key has a time in it, so numbers are unique for ever, and
-// retention is by first_seq of each conversation.
+// firstSchema returns the statements that make the tables. The key of everything that belongs to a Petrel
+// partition begins with the partition. The row that fences a partition is in the same database as its data, and
+// moves with it. No key has a time in it, so numbers are unique for ever. Old rows are removed below the
+// first_seq of a conversation.
 //
 //	part       the fence and position of each partition that is or was here
 //	feed       storepb.FeedEntry of each commit
 //	msg        one row, as store.AppendRowHead and the wire message
 //	dedupe     the send with that hash of its message id
 //	convs, members, cursors   storepb records
-//	marks       what stands beside rows; one that was removed has an empty value. Those of
-//	           a kind that is read by name have an index
+//	marks      marks beside rows; a removed one has an empty value. MarksBy has an index
 //	records    the tables of package store; in the first database
 //	placement  which database holds a partition; in the first database
-//	store      what the store is, which of its databases this one is, and what
-//	           proved that it is an earlier state
-//	generations  storepb.Generation, and storepb.Positions: where the feeds stood
-//	           when it began
+//	store      the identity of the store, the number of this database, and the proof
+//	           that it is an earlier state
+//	generations  storepb.Generation, and storepb.Positions: the positions of the feeds
+//	           at its beginning
 //
-// Positions, seqs, hashes and random numbers are the 64 bits of Petrel's
-// unsigned ones. Users sort by their bytes. The row of a partition is updated
-// by every commit and nothing indexes what changes, so half of its page is left
-// free for new versions of it. Values over 2 KiB leave the row and are not
-// compressed: most are not text only, and the time is the committer's. Each value
-// ends with its checksum (checksum.go); that of a row of dedupe is a column.
+// A bigint holds the 64 bits of an unsigned number of Petrel. Users sort by their bytes. Every commit updates
+// the row of its partition. The changed columns are in no index, so half of each page is left free for new
+// versions of the row. Values over 2 KiB are stored outside the row and are not compressed: few are pure text,
+// and the compression would take time from the committer. Each value ends with its checksum (checksum.go); in
+// dedupe the checksum is a column.
 func firstSchema() []string {
 	all := []string{
 		`CREATE TABLE petrel.store (
@@ -86,8 +84,8 @@ func firstSchema() []string {
 		store.MarkMention))
 }
 
-// partTable is a table of which every row belongs to a partition: its columns and their types, its key after
-// the partition, and the column with values that may be long.
+// partTable is a table in which every row belongs to a partition: its columns and their types, its key after
+// the partition, and the column whose values may be long.
 type partTable struct{ name, columns, types, key, value string }
 
 var partTables = []partTable{
@@ -115,8 +113,8 @@ func (t partTable) definition() string {
 	return strings.Join(names, ", ")
 }
 
-// lockRow makes the row that a migration locks. There is one
-// migration at a time: others wait for the row, and find nothing left to do.
+// lockRow returns the statements that make the row that a migration locks. So there is one migration at a time:
+// other nodes wait for the row, and then find nothing to do.
 func lockRow(level int) []string {
 	return []string{
 		`CREATE SCHEMA IF NOT EXISTS petrel`,
@@ -126,9 +124,8 @@ func lockRow(level int) []string {
 	}
 }
 
-// migrate brings the schema of a database to version and runs then in the same
-// transaction, with the format level of what is there, while nobody else
-// changes it.
+// migrate brings the schema of a database to version. In the same transaction, while no other node can change
+// the schema, it also calls the function then with the format level of the stored data.
 func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx, level uint32) error) error {
 	if err := makeLockRow(ctx, c, d.o.level); err != nil {
 		return err
@@ -173,8 +170,8 @@ func (d *database) readVersion(ctx context.Context, c rowReader, lock string) (i
 	return is, uint32(l), d.o.reads(is, reader, l, minLevel)
 }
 
-// makeLockRow makes the table of migrations if it is not there. If two nodes make it at once, the second one
-// fails because the table exists by then, and looks again.
+// makeLockRow makes the table of migrations if it does not exist. If two nodes make it at once, the second one
+// gets an error because the table exists by then, and looks again.
 func makeLockRow(ctx context.Context, c *pgx.Conn, level int) error {
 	for try := 0; ; try++ {
 		var there bool

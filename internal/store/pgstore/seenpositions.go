@@ -14,11 +14,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// seen holds the known position of each feed: its highest durable commit, of this process or from other
-// nodes.
+// seen holds the known position of each feed: the highest commit that this process knows to be durable, from
+// itself or from other nodes.
 type seen struct {
 	pos [im.Partitions]atomic.Uint64
-	at  *atomic.Pointer[placement] // which database a feed is in; nil in it: not known yet
+	at  *atomic.Pointer[placement] // which database holds a feed; it holds nil until that is known
 }
 
 // raise notes that a commit is durable.
@@ -41,13 +41,14 @@ func (s *seen) all() []im.Pos {
 	return all
 }
 
-// missingCommits is a feed that is behind its known position.
+// missingCommits names a feed whose position is below the known one.
 type missingCommits struct {
 	feed         store.Feed
 	known, found im.Pos
 }
 
-// check compares the position found by a read with the one known before it began.
+// check compares the position that a read has found with the one that was known before the read. A lower one
+// ends the store.
 func (d *database) check(f store.Feed, before, found im.Pos) error {
 	if found >= before {
 		return nil
@@ -55,10 +56,10 @@ func (d *database) check(f store.Feed, before, found im.Pos) error {
 	return d.lack([]missingCommits{{f, before, found}})
 }
 
-// refuteTime bounds the wait for the note in the databases at the end of a store.
+// refuteTime bounds how long a failing store waits until the databases have its note.
 const refuteTime = 3 * time.Second
 
-// lack ends the store: commits that were acked are missing.
+// lack ends the store because acked commits are missing, and records that in the database.
 func (d *database) lack(feeds []missingCommits) error {
 	proof := describe(feeds)
 	if !d.out.halt(fmt.Errorf("%w: %w", store.ErrRewound, d.rewound(proof))) {
@@ -74,9 +75,9 @@ func (d *database) lack(feeds []missingCommits) error {
 	return d.out.err()
 }
 
-// refute records in the database that it is an earlier state of the store. From then on it takes no writes,
-// until the history has another id. It waits for a transaction that holds a row of petrel.part; the next
-// append of that writer is refused.
+// refute records in the database that it is an earlier state of the store. From then on it takes no appends,
+// and nodes refuse new connections to it, until Renew. The record waits for a transaction that holds a row of
+// petrel.part; the next append of that writer is refused.
 func (d *database) refute(ctx context.Context, proof string) error {
 	conf := d.conf.ConnConfig.Config.Copy()
 	conf.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
@@ -93,7 +94,7 @@ func (d *database) refute(ctx context.Context, proof string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // the result is known by then
 	if r := c.ExecParams(ctx, `UPDATE petrel.store SET refuted = $1 WHERE id = 1 AND refuted = ''`,
 		[][]byte{[]byte(proof)}, nil, nil, nil).Read(); r.Err != nil {
 		return r.Err
@@ -103,14 +104,14 @@ func (d *database) refute(ctx context.Context, proof string) error {
 	return err
 }
 
-// rewound is the problem of a database that is an earlier state.
+// rewound returns the Problem of a database that is an earlier state.
 func (d *database) rewound(proof string) *Problem {
 	return &Problem{Code: "rewound", What: fmt.Sprintf("database %s has gone back to an earlier state: %s", d.name,
 		proof),
 		Fix: "if a server has the newest state still, make that one the primary again; else stop all nodes and run petrel repair, which draws a new history id"}
 }
 
-// isRefuted ends the store because the database has the record that it is an earlier state.
+// isRefuted ends the store because refute has recorded that the database is an earlier state.
 func (d *database) isRefuted(ctx context.Context) error {
 	proof, err := collectOne(ctx, d, pgx.RowTo[string], `SELECT refuted FROM petrel.store WHERE id = 1`)
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Store) Seen() *storepb.Seen {
 			m.Positions[f] = s.seen.pos[f].Load()
 		}
 		same := true
-		for i, g := range s.generations() { // the positions are of these, or of lower ones
+		for i, g := range s.generations() { // if none was raised meanwhile, no position is of a higher one
 			same = same && order(g, m.Generations[i]) == 0
 		}
 		if same {
@@ -149,13 +150,13 @@ func (s *Store) generations() []*storepb.Generation {
 	return list
 }
 
-// Hear takes the positions and generations of another node, or of an earlier start. A generation above the
-// own one ends the connections to the own. Commits that a node of a lower one has acked must have been there
-// when this one began.
+// Hear takes the positions and generations that another node knows, or that an earlier start knew. If its
+// generation of a database is higher than ours, the connections to ours are given up. If it is lower, the
+// commits that were acked in it must have been there when ours began; else the store ends.
 func (s *Store) Hear(from string, m *storepb.Seen) {
 	at := s.at.Load()
 	if len(m.GetGenerations()) != len(s.dbs) || at == nil {
-		return // of another configuration
+		return // the node has another configuration
 	}
 	lost := make([][]missingCommits, len(s.dbs))
 	for n, d := range s.dbs {
@@ -175,7 +176,7 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 		b, g := d.base.Load(), m.Generations[at[f]]
 		switch {
 		case b == nil || g.GetNumber() == 0 || order(b.Generation, g) < 0:
-			// When that one is used, what is known by then is compared.
+			// adopt compares the positions that are known when that generation is used.
 		case order(b.Generation, g) == 0:
 			s.seen.raise(store.Feed(f), im.Pos(pos))
 		default:
@@ -188,12 +189,13 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 		if len(list) > 0 {
 			s.log.Error("a node has acked commits in a former generation that this one lacks", "node", from, "database",
 				s.dbs[n].name, "feeds", len(list))
-			_ = s.dbs[n].lack(list) // Failed tells
+			_ = s.dbs[n].lack(list) // Failed reports it
 		}
 	}
 }
 
-// Behind returns why a database of a lower generation than is known is refused; nil: none is.
+// Behind returns the Problem of a database whose generation is lower than the known one, so that it is refused;
+// nil: there is none.
 func (s *Store) Behind() error {
 	for _, d := range s.dbs {
 		p, behind := d.refused.Load(), order(d.base.Load().generation(), d.need.Load()) < 0

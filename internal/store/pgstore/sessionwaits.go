@@ -15,15 +15,15 @@ import (
 // sayWaitsAfter is how long the start waits for a database before the log names the reason.
 const sayWaitsAfter = time.Second
 
-// waits asks the server, over connections of its own, for the reason a session waits.
+// waits finds out, over connections of its own, why a session waits.
 type waits struct {
 	d    *database
 	pid  uint32
 	stop context.CancelFunc
-	said chan *Problem // capacity 1; the last answer, nil: none
+	said chan *Problem // capacity 1; the last reason, nil: none
 }
 
-// watchWaits logs the reason for which the session c waits, whenever it has waited for sayWaitsAfter.
+// watchWaits asks every sayWaitsAfter why the session c waits, and logs each new reason.
 func (d *database) watchWaits(ctx context.Context, c *pgx.Conn) *waits {
 	ctx, stop := context.WithCancel(ctx)
 	w := &waits{d: d, pid: c.PgConn().PID(), stop: stop, said: make(chan *Problem, 1)}
@@ -53,7 +53,7 @@ func (w *waits) run(ctx context.Context) {
 // ask returns the reason for which the session waits; nil: it is not known, or the wait ends soon.
 func (w *waits) ask(ctx context.Context) *Problem {
 	conf := w.d.conf.ConnConfig.Copy()
-	conf.ValidateConnect = nil // which reads tables that may be locked
+	conf.ValidateConnect = nil // it reads tables that may be locked
 	ctx, cancel := context.WithTimeout(ctx, conf.ConnectTimeout)
 	defer cancel()
 	c, err := pgx.ConnectConfig(ctx, conf)
@@ -83,7 +83,7 @@ func (w *waits) ask(ctx context.Context) *Problem {
 	return nil
 }
 
-// end ends the watch. An error that only says that the time was up is replaced by the reason for the wait.
+// end ends the watch. It replaces an error that only says that the time is over by the reason for the wait.
 func (w *waits) end(err error) error {
 	w.stop()
 	if p := <-w.said; p != nil && errors.Is(err, context.DeadlineExceeded) {

@@ -22,7 +22,7 @@ type mark struct {
 
 func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// readMark returns nil if there is no mark at path.
+// readMark reads the mark at path; nil: there is none.
 func readMark(path string) (*mark, error) {
 	return markfile.Read(path, func(m *mark) error {
 		if m.Store == "" || len(m.Seen.GetGenerations()) == 0 {
@@ -32,7 +32,7 @@ func readMark(path string) (*mark, error) {
 	})
 }
 
-// loadMark reads the mark before the databases are connected to: a lower generation than in the mark is
+// loadMark reads the mark, before any connection to a database. Generations below those in the mark are then
 // refused.
 func (s *Store) loadMark() (*mark, error) {
 	if s.o.Mark == "" {
@@ -55,8 +55,8 @@ func (s *Store) loadMark() (*mark, error) {
 	return m, nil
 }
 
-// compareMark compares a mark with the databases, before anybody reads from them. A history that was renewed
-// since has a higher generation, and nothing of the former one to be compared.
+// compareMark compares a mark with the databases, before anything else reads from them. If the store has
+// another history id than the mark, it does nothing: the positions of the former history prove nothing.
 func (s *Store) compareMark(ctx context.Context, m *mark) error {
 	if m == nil || m.History != hexID(s.Info().HistoryID) {
 		return nil
@@ -95,7 +95,7 @@ func (m *mark) otherStore(path string, id uint64) error {
 		Fix:  "name the databases of that store in store.postgres, or delete the mark if these are meant"}
 }
 
-// number returns the generation number of a database; 0: it is not known.
+// number returns the generation number of database n in the mark; 0: it is not known.
 func (m *mark) number(n int) uint64 {
 	if m == nil || n >= len(m.Seen.Generations) {
 		return 0
@@ -106,7 +106,7 @@ func (m *mark) number(n int) uint64 {
 // MarkFailures counts the times that the mark could not be written.
 func (s *Store) MarkFailures() uint64 { return s.mark.Failures() }
 
-// currentMark returns the mark of the positions that this process knows; nil: the store has failed.
+// currentMark returns the mark with the positions that this process knows; nil: the store has failed.
 func (s *Store) currentMark() []byte {
 	if s.out.err() != nil {
 		return nil

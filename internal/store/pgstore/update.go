@@ -54,7 +54,7 @@ func (s *Store) takeOver(ctx context.Context, f store.Feed, holder uint64) (stor
 			d.poisoned[f].Store(false)
 			return rows[0], nil
 		}
-		if _, err := s.holders(ctx, []store.Feed{f}); err != nil { // it may have lost commits
+		if _, err := s.holders(ctx, []store.Feed{f}); err != nil { // an error if it lacks acked commits
 			return store.Holder{}, err
 		}
 		if try == 1 {
@@ -100,7 +100,7 @@ func (s *Store) holders(ctx context.Context, feeds []store.Feed) ([]store.Holder
 		}
 		ids[at[f]] = append(ids[at[f]], int32(f))
 	}
-	var found [im.Partitions]*store.Holder // each database writes its own places
+	var found [im.Partitions]*store.Holder // each database writes other elements
 	var g errgroup.Group
 	for n, d := range s.dbs {
 		if len(ids[n]) == 0 {
@@ -150,7 +150,7 @@ func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 	return failed(err, "update %d records", len(puts))
 }
 
-// put returns the statement of one record, and the number of rows that it changes if the record has its
+// put returns the statement for one record, and the number of rows that it changes if the record has the
 // expected value; -1: any number.
 func put(p *store.RecordPut) (sql string, args []any, want int64) {
 	args = []any{int32(p.Table), int32(p.Tenant), bare(p.Key)}
@@ -188,8 +188,8 @@ func putOne(ctx context.Context, c *pgx.Conn, p *store.RecordPut) error {
 }
 
 // putAll writes several records in the order of their keys, so that two writers of the same records wait for
-// each other, without a deadlock. Records with an expected value take a transaction of two round trips;
-// without them one trip is enough.
+// each other and cannot deadlock. With Check in a record it takes a transaction of two round trips, else one
+// round trip.
 func putAll(ctx context.Context, c *pgx.Conn, puts []store.RecordPut) error {
 	sorted := make([]*store.RecordPut, len(puts))
 	checks := false
@@ -228,15 +228,16 @@ func putAll(ctx context.Context, c *pgx.Conn, puts []store.RecordPut) error {
 	return errors.Join(err, refused)
 }
 
-// dropChunk is the number of rows that one transaction deletes: few enough that nobody waits for it.
+// dropChunk is the number of rows that one transaction deletes: few enough that nobody waits long for it.
 const dropChunk = 1000
 
-// ofOpen begins a deletion from a partition: nothing is deleted while it is copied to another database, or
-// the copy would keep deleted rows. The lock delays the beginning of a move, and no append.
+// ofOpen is the beginning of a statement that deletes from a partition. It selects nothing while the partition
+// moves to another database, because the copy would keep deleted rows. Its lock delays the beginning of a move,
+// and no append.
 var ofOpen = fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AND state <= %d FOR KEY SHARE) `,
 	store.FeedOpen)
 
-// isOpen returns ErrStalled while a feed moves.
+// isOpen returns ErrStalled if a feed is not open, because it moves or has moved.
 func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
 	h, err := s.holders(ctx, []store.Feed{f})
 	if err == nil && h[0].State != store.FeedOpen {
@@ -245,8 +246,8 @@ func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
 	return err
 }
 
-// DropRows implements store.Store. It deletes from the oldest row up, in small transactions: if it ends
-// early, the rest is without a hole, and below first_seq, where nobody reads. While the partition moves it
+// DropRows implements store.Store. It deletes from the oldest row up, in small transactions. If it ends early,
+// the remaining rows have no hole, and are below first_seq, where nobody reads. While the partition moves it
 // returns ErrStalled.
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	d := s.holding(c)

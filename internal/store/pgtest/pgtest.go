@@ -1,11 +1,11 @@
 //go:build unix
 
-// Package pgtest gives tests a PostgreSQL (pgserver). A test that does not find the
-// server's programs fails and says so.
+// Package pgtest gives tests a PostgreSQL server (pgserver). A test that does not find the server's programs
+// fails and says so.
 //
-// The tests of a run share one server, which `make test` starts with ./test/postgres and
-// names in PETREL_TEST_POSTGRES. Without it each process starts a server of its own. A
-// test that kills its server, stops it or gives it settings has one alone.
+// The tests of a run share one server, which `make test` starts with ./test/postgres and names in
+// PETREL_TEST_POSTGRES. Without it each process starts a server for its tests. A test that kills or stops its
+// server, or gives it settings, has a server of its own.
 package pgtest
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pgserver"
 )
 
-// Options of a server.
+// Options configure a server.
 type Options = pgserver.Options
 
-// Server is one PostgreSQL.
+// Server is one PostgreSQL server.
 type Server struct {
 	*pgserver.Server
-	run bool // it is that of the run
+	run bool // it is the server of the run
 }
 
 // shared is the server that the tests of one process share.
@@ -38,10 +38,10 @@ var shared struct {
 	err    error
 }
 
-// Run returns the server of the run of `make test`; nil: there is none.
+// Run returns the server that `make test` has started for the run; nil: there is none.
 func Run() (*pgserver.Server, error) {
-	// os.Getenv would tell the go command that the results depend on the port, and it
-	// would not keep them for the next run.
+	// With os.Getenv the go command would take the port for an input of the tests, and would not reuse their
+	// results in the next run.
 	value, _ := syscall.Getenv("PETREL_TEST_POSTGRES")
 	if value == "" {
 		return nil, nil
@@ -58,10 +58,10 @@ func start(o Options) (*Server, error) {
 	return &Server{Server: s}, err
 }
 
-// Main runs the tests of a package that uses Shared, and then calls the functions after and
-// ends the server if this process has started it. Call it from TestMain.
+// Main runs the tests of a package that uses Shared, and then calls the functions in after. It ends the server
+// if this process has started it. Call Main from TestMain.
 func Main(m *testing.M, after ...func()) {
-	_ = os.Setenv("PGCONNECT_TIMEOUT", "20") // s, where a DSN does not say: the machine may be busy; never fails
+	_ = os.Setenv("PGCONNECT_TIMEOUT", "20") // 20 s, unless a DSN says otherwise: the machine may be busy; never fails
 	code := m.Run()
 	for _, f := range after {
 		f()
@@ -90,11 +90,10 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// Settings are those of a server that several processes of tests share: each node takes
-// some connections.
+// Settings are those of a server that several test processes share: each node takes some connections.
 var Settings = map[string]string{"max_connections": "1000"}
 
-// Own returns a server of this test alone, which may kill it.
+// Own returns a server for this test alone, which may kill it.
 func Own(t testing.TB, o Options) *Server {
 	t.Helper()
 	s, err := start(o)
@@ -105,8 +104,8 @@ func Own(t testing.TB, o Options) *Server {
 	return s
 }
 
-// New returns the DSN of a new database of s without a store. On the server of the run the database has the
-// tables of one.
+// New returns the DSN of a new database of s without a store. On the server of the run the database already has
+// the tables of a store.
 func (s *Server) New(t testing.TB) string {
 	t.Helper()
 	return s.make(t, s.Copy)
@@ -125,18 +124,18 @@ func (s *Server) make(t testing.TB, create func() (string, error)) string {
 		t.Fatal(err)
 	}
 	if s.run {
-		t.Cleanup(func() { _ = s.Drop(dsn) }) // a database that is left goes with the server
+		t.Cleanup(func() { _ = s.Drop(dsn) }) // a database that is left over is removed with the server
 	}
 	return dsn
 }
 
-// Role makes a user with these options of CREATE ROLE, unless the server has one of this
-// name. Tests that share a server share its users.
+// Role makes a user with these options of CREATE ROLE, unless the server has one of this name. Tests that share
+// a server share its users.
 func (s *Server) Role(t testing.TB, name, options string) {
 	t.Helper()
 	err := s.Exec("postgres", fmt.Sprintf("CREATE ROLE %s %s", name, options))
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	// it is there; another one has made it meanwhile
+	// codes: the user exists; another test has made it meanwhile
 	if err != nil && !(ok && (e.Code == "42710" || e.Code == "23505")) {
 		t.Fatal(err)
 	}

@@ -10,10 +10,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Damaged compares a store of which a part is unreadable with the promise: each read returns the promised
-// value, or an error of damage. Of a repaired store each read returns the promised value or shows the loss: a
-// placeholder, an end that is lower, a record that is not there. It counts the reads that were as promised,
-// and the others.
+// Damaged compares a store, of which a part is unreadable, with the promise: each read returns the promised
+// value, or an error of damage. In a repaired store each read returns the promised value or shows the loss: a
+// placeholder, a lower last seq, a missing record. good counts the reads that were as promised, bad the others.
 func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (good, bad int, err error) {
 	d := &damaged{ctx: ctx, st: st, repaired: repaired, may: map[place]map[string]bool{}}
 	p.t.mu.Lock()
@@ -21,7 +20,7 @@ func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (go
 	p.t.mu.Unlock()
 	m := p.t.model(0)
 	for k := 0; ; k++ {
-		// The values beside the rows may be older in a repaired store.
+		// In a repaired store the values beside the rows may be older.
 		d.learn(m, k >= p.acked)
 		if k == p.acked {
 			d.firm = *p.t.model(k)
@@ -56,7 +55,7 @@ type damaged struct {
 	wrong     error
 }
 
-// learn adds the values of the store after some commits. now: they may be the newest.
+// learn adds the values in m, which is the content after some of the commits. now: they may be the newest.
 func (d *damaged) learn(m *state, now bool) {
 	for at, v := range m.holds {
 		if at.what == row && !now {
@@ -69,7 +68,7 @@ func (d *damaged) learn(m *state, now bool) {
 	}
 }
 
-// met counts errors of damage; it returns other errors.
+// met counts an error of damage and returns nil; it returns other errors.
 func (d *damaged) met(err error) error {
 	if err != nil && errors.Is(err, store.ErrCorrupt) && !d.repaired {
 		d.bad++
@@ -135,7 +134,7 @@ func (d *damaged) checkRows(c im.Key, first, head im.Seq) error {
 	return nil
 }
 
-// saw judges one record.
+// saw checks that value may stand at a place; false: a wrong value was met.
 func (d *damaged) saw(at place, value string) bool {
 	now, known := d.may[at][value]
 	if !known || !now && !d.repaired {
@@ -155,7 +154,7 @@ func (d *damaged) checkRecords(c im.Key) error {
 		}
 	case conv == nil && d.firm.holds[at] != "" && !d.repaired:
 		return fmt.Errorf("%s is gone", at)
-	case conv != nil && !d.repaired: // a repair may have made it anew
+	case conv != nil && !d.repaired: // a repair may have made a new one
 		d.saw(at, conv.String())
 	}
 	err = d.met(d.st.Members(d.ctx, c, func(u im.User, r *storepb.Member) bool {

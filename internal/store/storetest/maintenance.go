@@ -242,8 +242,7 @@ func (s *suite) check() {
 			s.same(string(v), want)
 		}
 	}
-	// Of many who count in one record, each counts once, and of many who
-	// create one, one succeeds.
+	// Of many writers that count in one record, each counts once. Of many that create one record, one succeeds.
 	var wg sync.WaitGroup
 	const n = 8
 	var won atomic.Int32

@@ -45,7 +45,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%s %d %q of kind %d of %s", p.what, p.seq, p.name, p.mark, p.conv)
 }
 
-// model is the state after the first k steps.
+// model returns the state after the first k steps.
 func (t *Workload) model(k int) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,7 @@ func (m *state) apply(s step) {
 	}
 }
 
-// set notes a value; empty: there is none.
+// set notes a value; an empty one removes it.
 func (m *state) set(at place, v []byte) {
 	if delete(m.holds, at); len(v) > 0 {
 		m.holds[at] = string(v)
@@ -114,7 +114,7 @@ func (m *state) batch(b *store.Batch) {
 	}
 }
 
-// compare reads all of st and describes its differences from m.
+// compare reads all of st and returns an error with the first difference from m.
 func (m *state) compare(ctx context.Context, st store.Store, convs []im.Key) error {
 	got, err := m.read(ctx, st, convs)
 	if err != nil {
@@ -161,7 +161,7 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 			}))
 		for _, k := range store.MarkKinds() {
 			errs = append(errs, readMarks(ctx, st, c, k, func(at place, v string) bool {
-				// DropRows takes those below away after the rows, not with them
+				// DropRows removes the marks below first after the rows, in other writes
 				return at.seq < m.first[c] || note(at, v)
 			}))
 		}
@@ -187,7 +187,7 @@ func (m *state) read(ctx context.Context, st store.Store, convs []im.Key) (map[p
 	return got, errors.Join(errs...)
 }
 
-// markNames are the names of all marks, and of all other users.
+// markNames are the names of marks, and all user ids of the workload.
 var markNames = []im.User{"u0", "u1", "u2", "u3", "u4"}
 
 // readMarks calls fn for all marks of a kind of c, until it returns false.

@@ -19,8 +19,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Run tests the stores that place makes. place is called once for each test and
-// returns a function that opens that test's store, each time the same one.
+// Run tests the stores that place makes. Run calls place once for each test. The returned function opens the
+// store of that test, the same one at each call.
 func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 	for _, c := range []struct {
 		name string
@@ -64,7 +64,7 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 	}
 }
 
-// suite is one test and its store.
+// suite is one test with its store.
 type suite struct {
 	*testing.T
 	store.Store
@@ -96,10 +96,10 @@ func (s *suite) same(got, want any) {
 	}
 }
 
-// holder is every writer of these suites.
+// holder identifies every writer of these suites.
 const holder = 0xfeedfacecafebeef
 
-// own takes the feed over.
+// own takes over the feed of the test.
 func (s *suite) own() {
 	s.Helper()
 	var err error
@@ -114,7 +114,7 @@ func Append(st store.Store, b *store.Batch) error {
 	return <-done
 }
 
-// add commits b as the next one.
+// add commits b as the next batch.
 func (s *suite) add(b store.Batch) {
 	s.Helper()
 	b.Feed, b.Epoch, b.Holder, b.From = s.feed, s.epoch, holder, s.pos
@@ -125,7 +125,7 @@ func (s *suite) add(b store.Batch) {
 	s.pos++
 }
 
-// key is a conversation of tenant t that differs by n in its last byte.
+// key returns a conversation of tenant t whose id has n in its last byte.
 func key(t im.Tenant, n byte) im.Key {
 	k := im.Key{Tenant: t}
 	for i := range k.Conv {
@@ -145,8 +145,7 @@ func puts(c im.Key, from, to im.Seq) []store.RowPut {
 	return r
 }
 
-// read lists rows as "seq=value". They are read in both directions, which must not
-// differ.
+// read lists rows as "seq=value". It reads them in both directions, which must give the same.
 func (s *suite) read(c im.Key, from, to im.Seq) ([]string, error) {
 	s.Helper()
 	var got, down []string
@@ -168,7 +167,7 @@ func (s *suite) read(c im.Key, from, to im.Seq) ([]string, error) {
 	return got, err
 }
 
-// large reads rows that are too large to be read at once, and ends where fn wants.
+// large tests rows that are too large to be read at once, and an fn that ends the read.
 func (s *suite) large() {
 	c := key(1, 1)
 	s.own()
@@ -324,7 +323,7 @@ func (s *suite) marked() {
 	s.same(fmt.Sprintf("%d %s %s", len(all), all[0], all[1499]), "1500 4 u0000 v 4 u1499 v")
 }
 
-// markedByName gives one name marks beside rows that are far apart, and others many between them.
+// markedByName tests a name with few marks, far apart, among many marks of another name.
 func (s *suite) markedByName() {
 	c := key(1, 3)
 	add := store.Batch{Rows: puts(c, 1, 400)}
@@ -451,7 +450,7 @@ func (s *suite) takeover() {
 	s.add(store.Batch{Rows: puts(c, 2, 2)})
 }
 
-// stands returns the state of the feed.
+// stands returns the holder and state of the feed.
 func (s *suite) stands() store.Holder {
 	s.Helper()
 	h, err := s.Holders(s.ctx, []store.Feed{s.feed})
@@ -488,8 +487,8 @@ func (s *suite) holders() {
 	}
 }
 
-// feeds writes to some feeds at once, if there are several: each has its own
-// position, and a refusal is of one feed only.
+// feeds writes to several feeds at once, if the store has several: each has its own position, and a refusal
+// concerns one feed only.
 func (s *suite) feeds() {
 	const n, writers = 20, 8
 	s.own()
@@ -535,7 +534,7 @@ func (s *suite) feeds() {
 	}
 }
 
-// keyIn is a conversation whose partition is in f.
+// keyIn returns a conversation whose partition is in f.
 func (s *suite) keyIn(f store.Feed) im.Key {
 	c := key(1, 1)
 	for p := range im.Partition(im.Partitions) {

@@ -15,9 +15,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Workload is one writer with its readers over all lives of a store: the commits that it tried, the number of
-// acked ones, and the values that the readers saw. Drive fills it, and Promise.Check compares it with a
-// store.
+// Workload is one writer with its readers, over all lives of a store (from an open to a crash). It has the
+// commits that were tried, the number of acked ones, and the values that the readers saw. Drive fills it, and
+// Promise.Check compares it with a store.
 type Workload struct {
 	convs []im.Key
 
@@ -32,7 +32,7 @@ type Workload struct {
 	born  bool
 }
 
-// step is one commit: a batch, or else one of the others.
+// step is one write: a batch, or one of the other kinds.
 type step struct {
 	batch *store.Batch
 	put   []store.RecordPut
@@ -66,15 +66,15 @@ func macOf(row []byte) uint64 {
 	return h.MAC
 }
 
-// Acked is the number of commits that were acked to the writer.
+// Acked returns the number of commits that were acked to the writer.
 func (t *Workload) Acked() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.acked
 }
 
-// Drive writes n commits to st while a second writer and a reader use it as well, and returns when all are
-// answered or st has failed. The store must be that of t, as Check left it.
+// Drive writes n commits to st while a second writer and a reader use it too, and returns when all have their
+// answers or st has failed. The store must be that of t, in the state of the last Adopt.
 func (t *Workload) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n int) error {
 	f := st.FeedOf(t.partition())
 	epoch, pos, err := st.Takeover(ctx, f, holder)
@@ -94,7 +94,7 @@ func (t *Workload) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n 
 	return errors.Join(err, <-errs, <-errs)
 }
 
-// driver is the writer of one life.
+// driver is the writer of a workload in one life of the store.
 type driver struct {
 	t     *Workload
 	st    store.Store
@@ -127,8 +127,8 @@ func (d *driver) run(ctx context.Context, n int) error {
 			d.t.ack(place)
 		}
 		if s.batch == nil && len(d.st.Feeds()) > 1 {
-			// The steps that are no appends of this feed do not wait for its appends by themselves, and must
-			// not be acked after one that failed.
+			// A step that is no append does not wait for the appends by itself, and must not be acked after a
+			// failed append.
 			wg.Wait()
 			if failed.Load() != nil {
 				break
@@ -157,7 +157,7 @@ func (d *driver) run(ctx context.Context, n int) error {
 	return nil
 }
 
-// ack publishes the heads of the step at place.
+// ack counts the steps up to place as acked, and publishes the heads of the last one.
 func (t *Workload) ack(place int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -256,12 +256,12 @@ func (d *driver) batch() *store.Batch {
 	return b
 }
 
-// row is a row with a body of at most n+12 bytes.
+// row returns a row with a body of at most n+12 bytes.
 func (d *driver) row(h store.RowHead, n int) []byte {
 	return append(store.AppendRowHead(nil, h), d.bytes(n)...)
 }
 
-// bytes are 12 to n+12 random ones.
+// bytes returns 12 to n+12 random bytes.
 func (d *driver) bytes(n int) []byte {
 	b := make([]byte, 12+d.rng.IntN(n+1))
 	for i := range b {
@@ -270,7 +270,7 @@ func (d *driver) bytes(n int) []byte {
 	return b
 }
 
-// tick raises a counter as fast as it is acked.
+// tick raises a counter, each time when the last update was acked, until stop is set.
 func (t *Workload) tick(ctx context.Context, st store.Store, stop *atomic.Bool) error {
 	for !stop.Load() {
 		t.mu.Lock()
@@ -288,7 +288,7 @@ func (t *Workload) tick(ctx context.Context, st store.Store, stop *atomic.Bool) 
 	return nil
 }
 
-// read reads up to the published heads.
+// read reads rows up to the published heads, until stop is set.
 func (t *Workload) read(ctx context.Context, st store.Store, rng *rand.Rand, stop *atomic.Bool) error {
 	for !stop.Load() {
 		c := t.convs[rng.IntN(len(t.convs))]
@@ -341,10 +341,11 @@ func (t *Workload) Promise() Promise {
 	return p
 }
 
-// Acked is the number of commits that the promise covers.
+// Acked returns the number of commits that the promise covers.
 func (p Promise) Acked() int { return p.acked }
 
-// Lossy returns the promise that a repaired store keeps: its content is the result of some first commits.
+// Lossy returns the promise that a repaired store keeps: its content is the result of the first k commits, for
+// some k.
 func (p Promise) Lossy() Promise { return Promise{t: p.t} }
 
 // Found is the state of a store after a crash.
@@ -354,8 +355,8 @@ type Found struct {
 }
 
 // Check compares st with the promise: the content of st must be the result of the first k commits that were
-// tried, for one k that is at least the number acked. So no acked commit is lost, changed or moved, no half
-// of a batch is visible, and nothing that a reader saw is gone.
+// tried, for one k that is at least the number of acked ones. So no acked commit is lost, changed or moved, no
+// part of a batch is visible alone, and nothing that a reader saw is gone.
 func (p Promise) Check(ctx context.Context, st store.Store) (Found, error) {
 	if p.born && p.info != st.Info() {
 		return Found{}, fmt.Errorf("identity: got %+v, want %+v", st.Info(), p.info)
@@ -388,7 +389,7 @@ func (p Promise) Check(ctx context.Context, st store.Store) (Found, error) {
 	return Found{Steps: k, ticks: ticks}, p.seen(ctx, st, k)
 }
 
-// find looks for the longest prefix of steps that explains st.
+// find returns the largest k for which the first k steps result in the content of st.
 func (p Promise) find(ctx context.Context, st store.Store, pos im.Pos, steps []step) (int, error) {
 	m := p.t.model(p.acked)
 	if pos < m.pos {
