@@ -13,9 +13,9 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// accept accepts the connections of a listener until it is closed, and gives them to take when their
-// clients are known. proxy: the client is not known, and the address is that of the proxy. take and
-// the goroutines that it starts are counted in g.tasks, and end with tasks.Done.
+// accept accepts the connections of a listener until it is closed. When the client of a connection is known, it
+// calls take. proxy: the client is not known, and the address is that of the proxy. Each call of take is counted
+// in g.tasks. take, or a goroutine that it starts, calls tasks.Done.
 func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.Addr, proxy bool)) error {
 	pause := time.Duration(0)
 	for {
@@ -100,7 +100,7 @@ func (g *Gateway) serveHTTP(srv *http.Server) error {
 	return err
 }
 
-// httpListener is the listener of the HTTP server, which gets admitted connections after their TLS handshake.
+// httpListener is the listener of the HTTP server. It returns admitted connections, after their TLS handshake.
 type httpListener struct {
 	net.Listener
 	g      *Gateway
@@ -143,7 +143,7 @@ func (l *httpListener) take(c *clientConn, client netip.Addr, proxy bool) {
 	}()
 }
 
-// pass gives a connection to the HTTP server, unless that ends.
+// pass gives a connection to the HTTP server, unless the gateway ends.
 func (l *httpListener) pass(nc net.Conn, c *clientConn) {
 	select {
 	case l.ready <- nc:

@@ -15,11 +15,10 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// refusals are the connections that are being refused: each gets the reason, and is closed. Without
-// the reason, a client would take the close for a broken network, and come back at once. Each
-// refused connection has a file descriptor until it is gone, so their number is bounded: a further
-// one closes the oldest, which has got its reason, because the first write to a new socket does not
-// block.
+// refusals are the connections that are being refused. Each is told the reason, and is closed: without the
+// reason, a client would take the close for a broken network, and come back at once. Each has a file descriptor
+// until it is gone, so their number is bounded. A further one closes the oldest, which has its reason by then,
+// because the first write to a new socket does not block.
 type refusals struct {
 	time time.Duration // refusalTime; tests change it
 	open chan *refusal // capacity MaxRefusals; oldest first, also some that are gone; full: the oldest is closed
@@ -29,18 +28,18 @@ type refusals struct {
 type refusal struct {
 	nc    net.Conn
 	since time.Time
-	gone  chan struct{} // closed when it is
+	gone  chan struct{} // closed when the connection is
 }
 
 const (
 	refusalTime = time.Second // for the peer to read the reason, and to close
 
-	// minTLSRefusal is how long a refused TLS connection may stay in any case, for the
-	// handshake. The others wait for a place meanwhile, in the queue of the kernel.
+	// minTLSRefusal is how long a refused TLS connection stays at least, for its handshake. Further connections
+	// wait meanwhile in the queue of the kernel.
 	minTLSRefusal = 100 * time.Millisecond
 )
 
-// add adds nc, and makes room for it.
+// add adds nc. If there is no room, it closes the oldest connection.
 func (r *refusals) add(nc net.Conn) *refusal {
 	x := &refusal{nc, time.Now(), make(chan struct{})}
 	for {
@@ -123,7 +122,7 @@ func errorJSON(e *im.Error) []byte {
 	return append(b, '\n')
 }
 
-// retryAfter is in whole seconds.
+// retryAfter returns the time to wait in whole seconds, rounded up.
 func retryAfter(e *im.Error) int { return int((e.RetryAfter + time.Second - 1) / time.Second) }
 
 func writeError(w http.ResponseWriter, status int, e *im.Error) {

@@ -2,8 +2,8 @@
 
 package gateway
 
-// wheelSlots is how far ahead a wheel looks, in ticks. A connection that is due later is put off
-// once a turn.
+// wheelSlots is how far ahead a wheel looks, in ticks. A connection that is due later is replanned once in each
+// turn of the wheel.
 const wheelSlots = 512
 
 // wheel is the timer of one event loop: every open connection stands in the
@@ -16,7 +16,7 @@ type wheel struct {
 	slots [wheelSlots]*loopConn
 }
 
-// put plans to look at c at a tick, or, if it is planned already, replans it.
+// put plans the next look at c for a tick. An earlier plan is dropped.
 func (w *wheel) put(c *loopConn, due uint32) {
 	w.remove(c)
 	if ahead := int32(due - w.now); ahead < 1 {
