@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// BeginEnrollment describes the purpose of a code. Spec: P-10.10.
+// BeginEnrollment describes what a code is for. Spec: P-10.10.
 func (s *Server) BeginEnrollment(ctx context.Context,
 	r *petrelv1.BeginEnrollmentRequest) (*petrelv1.BeginEnrollmentResponse, error) {
 	e, err := s.o.Operators.BeginEnrollment(ctx, r.Code)
@@ -60,7 +60,8 @@ func (s *Server) LogIn(ctx context.Context, r *petrelv1.OperatorLogInRequest) (*
 	return s.begun(ctx, &session), nil
 }
 
-// begun records a session that has begun in this call. The audit log has it under the new session.
+// begun makes a session that has begun in this call its caller, so that the audit log names the session. It
+// returns the description of the session.
 func (s *Server) begun(ctx context.Context, o *operator.Session) *petrelv1.OperatorSession {
 	rate.Vouch(ctx)
 	callOf(ctx).caller = &caller{key: &o.Key, expires: o.Expires}
@@ -143,8 +144,8 @@ func (s *Server) RemoveOperator(ctx context.Context,
 	return &petrelv1.RemoveOperatorResponse{}, s.o.Operators.RemoveOperator(ctx, r.Name)
 }
 
-// enrollPath is the page of the console for operators with a code. A browser does not send the part after #,
-// so the code is in no log.
+// enrollPath is the page of the console on which an operator redeems a code. A browser does not send the part of
+// a URL after #, so the code is in no log.
 const enrollPath = "/admin/enroll#k="
 
 func enrollmentCode(code string, o *operator.Operator, err error) (*petrelv1.EnrollmentCode, error) {
