@@ -13,9 +13,9 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// accept accepts the connections of a listener until it is closed. When the client of a connection is known, it
-// calls take. proxy: the client is not known, and the address is that of the proxy. Each call of take is counted
-// in g.tasks. take, or a goroutine that it starts, calls tasks.Done.
+// accept accepts the connections of a listener until it is closed. For each it calls take with the address of the
+// client. proxy is true if that is the address of a trusted proxy which has not named its client. Each call of
+// take is counted in g.tasks; take, or a goroutine that it starts, calls tasks.Done.
 func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.Addr, proxy bool)) error {
 	pause := time.Duration(0)
 	for {
@@ -26,7 +26,7 @@ func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.
 		switch {
 		case err == nil:
 			pause = 0
-			g.identify(&clientConn{TCPConn: nc.(*net.TCPConn)}, take) // of a listener of New
+			g.identify(&clientConn{TCPConn: nc.(*net.TCPConn)}, take) // New makes TCP listeners
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		default: // probably no file descriptors are left
@@ -92,7 +92,7 @@ func (g *Gateway) takeTCP(c *clientConn, client netip.Addr, proxy bool) {
 func (g *Gateway) serveHTTP(srv *http.Server) error {
 	l := &httpListener{g.http, g, srv.TLSConfig, make(chan net.Conn)}
 	var accepting sync.WaitGroup
-	accepting.Go(func() { _ = g.accept(l.Listener, l.take) }) // it is closed then
+	accepting.Go(func() { _ = g.accept(l.Listener, l.take) }) // it returns when l is closed
 	err := ended(srv.Serve(l))
 	g.goAway()
 	_ = l.Close() // a second time, unless the server has not started

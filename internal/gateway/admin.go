@@ -21,8 +21,8 @@ type AdminOptions struct {
 	TLS     *tls.Config
 	Handler http.Handler
 	Access  func() *Access // its Origins do not count: only pages of the listener itself may call it
-	// connections at once. If a new one comes, the one that is silent longest is closed; if none is, the new one
-	// waits
+	// connections at once. If a new one comes, the one that is silent longest is closed; if none is silent, the
+	// new one waits
 	MaxHTTP int
 	Log     *slog.Logger
 }
@@ -35,7 +35,7 @@ type Admin struct {
 	ln     net.Listener
 	one    sync.Once // closes ln
 	limits limits
-	freed  chan struct{} // capacity 1; a token means that a connection has ended, or makes room from now on
+	freed  chan struct{} // capacity 1; a token means that a connection has ended, or can make room from now on
 }
 
 // adminDrain is how long the end of an Admin waits for answers under way.
@@ -58,7 +58,7 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 // Addr is the address that is bound, with the real port.
 func (a *Admin) Addr() net.Addr { return a.ln.Addr() }
 
-// TLS tells whether it speaks TLS.
+// TLS reports whether the listener speaks TLS.
 func (a *Admin) TLS() bool { return a.o.TLS != nil }
 
 // Close frees the address of an Admin that does not run.
@@ -100,7 +100,7 @@ func (l adminListener) Accept() (net.Conn, error) {
 		}
 		addr, _ := clientOf(nc)
 		if p := l.a.enter(addr, func() { _ = nc.Close() }, l.done); p != nil {
-			return &clientConn{TCPConn: nc.(*net.TCPConn), place: p}, nil // of the listener of NewAdmin
+			return &clientConn{TCPConn: nc.(*net.TCPConn), place: p}, nil // NewAdmin makes a TCP listener
 		}
 		_ = nc.Close() // the server ends
 	}

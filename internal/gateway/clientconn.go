@@ -18,7 +18,7 @@ type clientConn struct {
 	*net.TCPConn
 	client net.Addr      // nil: the peer
 	place  *place        // of a connection of the HTTP server; else nil
-	stall  time.Duration // of a stream: how long its peer may take no bytes; 0: the deadline counts
+	stall  time.Duration // of a stream: how long its peer may take no bytes; 0: the write deadline counts
 
 	turns share.Turns // while the handshake is under way
 	// notes since when the server waits for the peer; the zero time: the peer waits for the server. false: the
@@ -47,7 +47,7 @@ func (a *clientConn) Read(b []byte) (int, error) {
 	return a.TCPConn.Read(b)
 }
 
-// readInHandshake is Read of nc during the handshake.
+// readInHandshake reads from nc during the handshake, for as long as the budget allows.
 func (a *clientConn) readInHandshake(nc net.Conn, b []byte) (int, error) {
 	a.turns.End()
 	defer a.turns.Begin()
@@ -103,7 +103,7 @@ func clientConnOf(nc net.Conn) (*clientConn, bool) {
 
 // placeOf returns the place of a connection of an HTTP server.
 func placeOf(nc net.Conn) *place {
-	a, _ := clientConnOf(nc) // as the listeners make it
+	a, _ := clientConnOf(nc) // each listener makes its connections so
 	return a.place
 }
 

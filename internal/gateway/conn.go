@@ -12,7 +12,7 @@ import (
 )
 
 // conn is one connection of any transport: it turns bytes into frames for its session, and faults
-// into a named end.
+// into an end with a code.
 //
 // Its fields belong to its reader, the goroutine that calls input: an event loop, or the
 // connection's own. Writers use sess.Out and call closing. It is small, since each idle connection
@@ -64,7 +64,7 @@ const (
 	// bytes of answers that may wait beyond the outbox's limit for events: of one connection, and of all those of
 	// its user
 	maxAnswers = 4 << 20
-	maxExcess  = 16 << 20 // bytes read and thrown away after the end, before the socket is closed on the peer
+	maxExcess  = 16 << 20 // bytes that are read and thrown away after the end; after more the socket is closed
 
 	// maxEarlyExcess is the same limit, but in reads, for a connection that was not welcomed: each packet costs a
 	// wake-up, and a peer can send thousands of packets while its end is on the way.
@@ -176,7 +176,7 @@ func (c *conn) readsNoAnswers(limit int, l link) bool {
 }
 
 // frameLimit returns the size of the largest message, in bytes, that is taken in this read. It does not change
-// within a read: a client waits for its welcome before it sends more. Spec: P-2.5, P-3.1.
+// within a read: a client waits for its welcome before it sends larger ones. Spec: P-2.5, P-3.1.
 func (c *conn) frameLimit(l *session.Limits) int32 {
 	limit := l.FrameBytesBeforeHello
 	if c.sess != nil && c.sess.Ready() {

@@ -17,15 +17,15 @@ const (
 	forwarded     = "Forwarded" // RFC 7239
 )
 
-// trusted tells whether this peer is a trusted proxy.
+// trusted reports whether an address is that of a trusted proxy.
 func (g *Gateway) trusted(a netip.Addr) bool {
 	return slices.ContainsFunc(g.access.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// setClient puts the client's address into a request that came through a trusted proxy, for the
-// limits. Each proxy appends the address of its peer, so the last address that is no trusted proxy
-// is the client: the ones before it are unproven. If no client is named, the request keeps the
-// address of the proxy: all such requests are limited as one address, and the log warns of it.
+// setClient puts the client's address into a request that came through a trusted proxy, for the limits. Each
+// proxy appends the address of its peer, so the last address that is no trusted proxy is the client: anybody can
+// have written those before it. If no client is named, the request keeps the address of the proxy: all such
+// requests are limited as one address, and the log warns of it.
 func (g *Gateway) setClient(r *http.Request) {
 	peer, ok := remote(r.RemoteAddr)
 	if !ok {

@@ -17,7 +17,7 @@ type framer struct {
 	part    *partial // nil while nothing is incomplete
 }
 
-// codec is the choice of the first frame. Spec: P-1.3.
+// codec is the encoding of the frames, which the first frame decides. Spec: P-1.3.
 type codec uint8
 
 const (
@@ -41,8 +41,8 @@ type frame struct {
 	payload []byte
 }
 
-// fault ends a connection. broken means that the WebSocket framing itself is
-// not RFC 6455, which has a close code of its own.
+// fault ends a connection. broken: the WebSocket framing itself violates RFC 6455. That has a close code of its
+// own.
 type fault struct {
 	err    *im.Error
 	broken bool

@@ -72,7 +72,7 @@ type Options struct {
 	// WebSocket handshakes under way at once, and connections whose proxy has not named the client yet; 1,024
 	MaxUpgrades int
 	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and at most 512
-	MaxRefusals int // refused connections that are told the reason at once; 64
+	MaxRefusals int // refused connections that are open to be told the reason; 64
 
 	// MinSilence is how long a connection may be silent, before its hello or between HTTP requests, and still
 	// keep its place when a new connection needs one; 300 ms. Clients on slow networks need this time.
@@ -193,7 +193,7 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	return g, nil
 }
 
-// setTicks sets the tick, the unit of the timer wheels, to an eighth of the shortest timeout, but to 5 to 200 ms.
+// setTicks sets the tick, the unit of the timer wheels, to an eighth of the shortest timeout, within 5 to 200 ms.
 // It converts the timeouts to ticks.
 func (g *Gateway) setTicks() {
 	shortest := min(g.o.HelloTimeout, g.o.WriteStall)
@@ -247,7 +247,7 @@ func (g *Gateway) listen(addr, flag string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &resettingListener{TCPListener: ln.(*net.TCPListener), g: g}, nil // as addr is of TCP
+	return &resettingListener{TCPListener: ln.(*net.TCPListener), g: g}, nil // the network is TCP
 }
 
 // SetAccess sets names, origins and proxies. They hold from the next connection and request on. The caller must
@@ -469,7 +469,7 @@ func (g *Gateway) closed(s *stream) {
 	g.tasks.Done()
 }
 
-// quietest is the loop with the fewest connections.
+// quietest returns the loop with the fewest connections.
 func (g *Gateway) quietest() *loop {
 	best := g.loops[0]
 	for _, l := range g.loops[1:] {

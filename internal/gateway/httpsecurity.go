@@ -82,12 +82,11 @@ func (g *Gateway) allowOrigins(api http.Handler) http.Handler {
 	}).Handler(api)
 }
 
-// setSecurityHeaders restricts what a browser does with an answer: it takes it only for its content type, runs
-// and loads nothing for it, shows it in no frame, and sends no Referer from it. Pages of the server set headers
-// of their own.
+// setSecurityHeaders has browsers take an answer only for what its content type says, run and load nothing for
+// it, show it in no frame, and send no Referer from it. Pages of the server set headers of their own.
 //
-// With TLS it also tells browsers to use only TLS from now on. A browser keeps this for all ports of a name, so
-// it is left out for the loopback, where other programs answer without TLS.
+// With TLS it also has browsers use only TLS from now on. A browser keeps this for all ports of a name, so it is
+// left out for the loopback, where other programs answer without TLS.
 func setSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -38,7 +38,7 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	if config = config.Clone(); config != nil { // the TCP port has no protocols to choose from
+	if config = config.Clone(); config != nil { // a copy: the TCP port offers no protocols
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
 	protocols.SetUnencryptedHTTP2(config == nil)

@@ -34,7 +34,7 @@ const (
 	kinds
 )
 
-// limit is a row of the table of limits of the number of connections.
+// limit is a row of table: a limit on the number of connections.
 type limit struct {
 	name      string
 	of        kind              // connections that it refuses
@@ -47,8 +47,8 @@ type limit struct {
 	after     time.Duration     // the client is told to come back after this time, or up to twice as much
 }
 
-// table has the limits of the number of connections, in the order in which they are checked. The
-// first that is reached decides. Package session limits the connections of a user.
+// table has the limits on the number of connections, in the order in which they are checked. The first that is
+// reached decides. Package session limits the connections of a user.
 var table = [...]limit{
 	{
 		name: limitOfAll, of: waiting, counts: []kind{greeted, waiting},
@@ -94,7 +94,7 @@ const textOfHTTP = "the server has all the HTTP connections it takes"
 // unfinished requests and idle connections.
 const maxHTTPPerIP = 512
 
-// addressRate is a row of the table of rates.
+// addressRate is a row of rates.
 type addressRate struct {
 	share   int           // the average is 1/share of limits.new_connections_per_ip_per_s
 	burst   int           // at once: burst times that option
@@ -105,10 +105,10 @@ type addressRate struct {
 
 // rates has the limits on how often an address may do something.
 var rates = [...]addressRate{
-	rateOfNew: {share: 1, burst: 1, friends: 1}, // beyond it a connection is refused
-	// Beyond it a connection is reset as soon as it is accepted, which takes no goroutine, buffer or place.
+	rateOfNew: {share: 1, burst: 1, friends: 1}, // beyond this rate a connection is refused
+	// Beyond this rate a connection is reset as soon as it is accepted, which takes no goroutine, buffer or place.
 	rateOfShortLived: {share: 20, burst: 1, least: 1, ahead: maxShutOut, friends: 4},
-	rateOfReads:      {share: 1, burst: 4, ahead: longestWait, friends: 1}, // beyond it a read waits, or fails at once
+	rateOfReads:      {share: 1, burst: 4, ahead: longestWait, friends: 1}, // beyond it a read waits or fails
 }
 
 const (

@@ -71,7 +71,7 @@ func newLoop(g *Gateway) (*loop, error) {
 // task is a function to run on the loop.
 type task func()
 
-// Run makes a task what gnet executes.
+// Run implements gnet.Runnable.
 func (t task) Run(context.Context) error {
 	t()
 	return nil
@@ -134,7 +134,7 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 		l.el = gc.EventLoop()
 		l.mu.Unlock()
 	}
-	l.wheel.advance(l.g.ticks(), l.look) // it stands still while there is no connection
+	l.wheel.advance(l.g.ticks(), l.look) // the wheel stands still while there is no connection
 	c.mark = l.wheel.now
 	l.wheel.put(c, c.mark+l.g.helloTicks)
 	defer l.rescue(c, &action)
@@ -202,10 +202,10 @@ func (l *loop) flush() {
 	}
 }
 
-// ticks is the time as the wheels count it.
+// ticks returns the time since the gateway was made, in ticks.
 func (g *Gateway) ticks() uint32 { return uint32(time.Since(g.began) / g.tick) }
 
-// connections is how many there are.
+// connections returns the number of connections of the loop.
 func (l *loop) connections() int { return int(l.open.Load()) }
 
 // tickSoon queues a tick, unless one is queued or there is nothing to look at.
@@ -327,10 +327,9 @@ func (c *loopConn) held() int {
 	return c.gc.OutboundBuffered()
 }
 
-// acknowledged returns how many of the written bytes the peer has acknowledged, modulo 2^32, when gnet still
-// holds so many bytes (held). Acknowledged bytes show the peer's progress sooner than the bytes that the kernel
-// takes: it takes more only when a third of its buffer is free, and a slow peer may need longer for that than
-// WriteStall.
+// acknowledged returns how many of the written bytes the peer has acknowledged, modulo 2^32. held is how many of
+// them gnet still holds. The bytes that the kernel takes would show progress too late: it takes more only when a
+// third of its buffer is free, and a slow peer may need longer for that than WriteStall.
 func (c *loopConn) acknowledged(held int) uint32 {
 	unacknowledged, _ := unix.IoctlGetUint32(c.gc.Fd(), unix.SIOCOUTQ) // 0 where the kernel does not say it
 	return c.written - uint32(held) - unacknowledged

@@ -28,7 +28,7 @@ type refusals struct {
 type refusal struct {
 	nc    net.Conn
 	since time.Time
-	gone  chan struct{} // closed when the connection is
+	gone  chan struct{} // closed after the connection
 }
 
 const (
@@ -62,8 +62,8 @@ func (r *refusals) add(nc net.Conn) *refusal {
 	}
 }
 
-// turnAway sends a client the reason of its refusal, why, in the framing of the port, and closes
-// its connection. The caller has called begin and does not use nc any more.
+// turnAway writes the reason of a refusal to a client and closes its connection. why is the reason, encoded for
+// the port. The caller has called begin and does not use nc any more.
 func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byte) {
 	g.limits.noteShortLived(time.Now(), client, proxy)
 	if g.o.TLS != nil {
@@ -113,7 +113,7 @@ func responseOverHTTP(e *im.Error) []byte {
 		e.Code.Info().HTTP, http.StatusText(e.Code.Info().HTTP), retryAfter(e), len(body), body)
 }
 
-// errorJSON is an error as the body of an HTTP response.
+// errorJSON encodes an error as the body of an HTTP response.
 func errorJSON(e *im.Error) []byte {
 	b, err := protojson.Marshal(wire.ErrorFrame(e))
 	if err != nil {
@@ -133,7 +133,7 @@ func writeError(w http.ResponseWriter, status int, e *im.Error) {
 		h.Set("Retry-After", strconv.Itoa(retryAfter(e)))
 	}
 	if e.Code == im.CodeTooManyConnections && w.Header().Get("Connection") == "" {
-		h.Set("Connection", "close") // or it would keep its file descriptor
+		h.Set("Connection", "close") // else the connection would keep its file descriptor
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(errorJSON(e)) // the peer may be gone

@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// lengthSize is that of the length before a protobuf frame on TCP, in bytes.
+// lengthSize is the size of the length that precedes a protobuf frame on TCP, in bytes.
 const lengthSize = 4
 
 // cutTCP cuts b into protobuf frames, which follow their lengths, or into lines of JSON. The first byte of the

@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// A frame of HTTP/2 has as few as nine bytes and costs microseconds of CPU, so a client that sends at full speed
+// A frame of HTTP/2 has as few as nine bytes and costs microseconds of CPU: a client that sends at full speed
 // could keep a core busy. So reads of connections before a login take tokens, and the kernel slows down a client
 // that sends faster.
 const (

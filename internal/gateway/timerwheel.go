@@ -49,8 +49,8 @@ func (w *wheel) remove(c *loopConn) {
 	c.next, c.prev, c.planned = nil, nil, false
 }
 
-// advance moves to a tick and calls look for the connections that have become due; look puts a
-// connection that stays back in.
+// advance moves to a tick and calls look for the connections that have become due. look replans each that stays
+// open.
 func (w *wheel) advance(to uint32, look func(*loopConn)) {
 	for int32(to-w.now) > 0 {
 		w.now++
