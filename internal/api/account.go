@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// identity returns the user who calls. Only methods with an access token may use it.
+// identity returns the user who calls. Only methods that need an access token may call it.
 func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.identity }
 
 // GetAccount describes the caller.

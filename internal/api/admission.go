@@ -22,7 +22,7 @@ import (
 // Bounds of calls without a credential.
 const (
 	maxStrangerBytes = 8 << 10 // of a body
-	maxReading       = 1024    // such bodies that are read at once; fewer if UnderWayBytes is below its default
+	maxReading       = 1024    // such bodies that are read at once, with the default of UnderWayBytes
 	maxReadingOfHost = 64      // from one address
 	strangerBurst    = 10      // the burst, as seconds of the rate
 )
@@ -61,7 +61,7 @@ type reader struct {
 // admit decides on a call before its body is read. leave releases everything that admit reserved.
 // Codes: too_large, invalid, rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
-	if m.access != aKey && !m.inside && s.o.Pressed() { // operators come in
+	if m.access != aKey && !m.inside && s.o.Pressed() { // operators get in all the same
 		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
 	if m.access != anybody { // its body is read after the gate
@@ -87,7 +87,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if callOf(r.Context()).inside {
-		rate.Vouch(r.Context()) // now it waits for the server: a flood must not end an operator's login
+		rate.Vouch(r.Context()) // the client waits now: a flood must not end an operator's login
 	}
 	return func() {}, nil
 }
@@ -151,14 +151,14 @@ func (a *admission) enter(x *reader, most int) *list.Element {
 	return a.reading.PushBack(x)
 }
 
-// stopOldestLocked ends the oldest read among those that match, by the function of; false: all of these have been
+// stopOldestLocked ends the oldest read for which the function of returns true; false: all such reads have been
 // ended.
 func (a *admission) stopOldestLocked(of func(*reader) bool) bool {
 	for e := a.reading.Front(); e != nil; e = e.Next() {
 		if old, ok := e.Value.(*reader); ok && !old.stopped && of(old) {
 			old.stopped = true
 			old.stop()
-			a.reading.MoveToBack(e) // until it has left
+			a.reading.MoveToBack(e) // it is listed until it leaves
 			return true
 		}
 	}
@@ -190,8 +190,8 @@ type underWay struct {
 // anyBytes is a bound that bounds nothing.
 const anyBytes = math.MaxInt
 
-// grow counts n more bytes of an owner. It returns false and counts nothing if there would be more than all bytes
-// in total, or more than most of the owner.
+// grow counts n more bytes of an owner. It returns false and counts nothing if the total would exceed all, or the
+// owner's bytes would exceed most.
 func (u *underWay) grow(owner string, n, all, most int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -24,7 +24,7 @@ type answer struct {
 	held   bool         // an error of Connect's own is being held back
 	inJSON bool         // an error of ours is being held back, in the JSON of Connect
 	kept   int          // the status of the error that is held back
-	status int          // instead of the status of the code; 0: none
+	status int          // replaces the status of the code; 0: it does not
 	body   bytes.Buffer // of the error that is held back
 	begun  func()       // called before the status is written; nil: nothing is
 

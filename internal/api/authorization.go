@@ -22,7 +22,7 @@ import (
 
 // caller is the caller of a method. The zero value has no credential.
 type caller struct {
-	identity   user.Identity // with an access token, or on a session
+	identity   user.Identity // of a user with an access token or a session
 	key        *operator.Key // with an admin key
 	credential string        // the admin key or the token of an operator's session; it is never logged or sent
 	expires    time.Time     // end of that session; the zero time: the credential is a key
@@ -66,8 +66,8 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 	return ctx, nil
 }
 
-// identify returns the caller. With the error forbidden it returns a caller too. before is the caller that was
-// known before the request was read: the user of a session; nil: none.
+// identify returns the caller. If an admin key lacks the scope, it returns the caller with the error. before is
+// the caller that was known before the request was read: the user of a session; nil: none.
 func (s *Server) identify(ctx context.Context, name string, before *caller, h http.Header) (*caller, error) {
 	m := table[name]
 	credential := bearer(h)

@@ -178,8 +178,8 @@ func (r *repeat) allow(ctx context.Context) error {
 }
 
 // begin returns the answer of the first call, and waits while that is under way on another node. nil: this is the
-// first call, and it is marked as under way. Codes: conflict, store_stalled (the first call is still under way),
-// and those of allow.
+// first call; if other nodes serve calls too, it is marked as under way. Codes: conflict, store_stalled (the
+// first call is still under way), and those of allow.
 func (r *repeat) begin(ctx context.Context) ([]byte, error) {
 	for {
 		again, busy, err := r.answer(ctx)

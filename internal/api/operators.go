@@ -31,7 +31,7 @@ func (s *Server) BeginEnrollment(ctx context.Context,
 	}, nil
 }
 
-// Enroll makes an operator, and logs them in. Spec: P-10.10.
+// Enroll gives an operator a password and a second factor, and logs them in. Spec: P-10.10.
 func (s *Server) Enroll(ctx context.Context, r *petrelv1.EnrollRequest) (*petrelv1.EnrollResponse, error) {
 	e, err := s.o.Operators.Enroll(ctx, r.Code, r.Name, r.Password, r.Secret, strings.TrimSpace(r.Digits))
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Server) LogIn(ctx context.Context, r *petrelv1.OperatorLogInRequest) (*
 	return s.begun(ctx, &session), nil
 }
 
-// begun makes a session that has begun in this call its caller, so that the audit log names the session. It
-// returns the description of the session.
+// begun makes the new session the caller of this call, so that the audit log names it. It returns a description
+// of the session.
 func (s *Server) begun(ctx context.Context, o *operator.Session) *petrelv1.OperatorSession {
 	rate.Vouch(ctx)
 	callOf(ctx).caller = &caller{key: &o.Key, expires: o.Expires}

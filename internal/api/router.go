@@ -56,8 +56,8 @@ func changed(ctx context.Context, name, before, after string) {
 	}
 }
 
-// serve handles all HTTP requests but that for the WebSocket. It gives the request an id, refuses secrets in the
-// URL, and gives errors of Connect the form of all others. A request for no method goes to next. Spec: P-12.2,
+// serve handles all HTTP requests but those for the WebSocket. It gives each an id, refuses secrets in the URL,
+// and gives errors of Connect the form of all others. A request that calls no method goes to next. Spec: P-12.2,
 // P-12.3.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next http.Handler) {
 	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: on == Inside}

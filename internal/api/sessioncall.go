@@ -41,8 +41,7 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	return kept.body.Bytes(), nil
 }
 
-// keep serves a call and returns its answer, which is not written yet. Its bytes no longer count here: the outbox
-// of the connection counts them.
+// keep serves a call, returns its answer, and releases the room that boundAnswer has reserved.
 func (s *Server) keep(r *http.Request) *keptAnswer {
 	kept := &keptAnswer{header: http.Header{}}
 	s.invoke(&answer{ResponseWriter: kept}, r)

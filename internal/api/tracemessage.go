@@ -72,7 +72,7 @@ type messageTrace struct {
 	q       *petrelv1.TraceMessageRequest
 	res     *petrelv1.TraceMessageResponse
 	key     im.Key
-	owner   im.Node        // of the conversation that ask asked, at that time; "": none is known
+	owner   im.Node        // owner of the conversation when ask asked it; "": none is known
 	traced  *convpb.Traced // nil: no conversation has answered
 	stalled bool           // a conversation that may have the message does not answer
 }

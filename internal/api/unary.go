@@ -44,7 +44,7 @@ type request[Q any] interface {
 	GetTenant() string
 }
 
-// inTenant makes f a method: it passes f the tenant that the request of an admin key names. Codes: invalid.
+// inTenant calls f with the tenant that the request of an admin key names. Codes: invalid.
 func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant, *Q) (*A,
 	error)) func(*Server, context.Context, *Q) (*A, error) {
 	return func(s *Server, ctx context.Context, q *Q) (*A, error) {
@@ -56,7 +56,7 @@ func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant
 	}
 }
 
-// ofUser passes f the user whom the request of an admin key names. Codes: invalid, no_user.
+// ofUser calls f with the user whom the request of an admin key names. Codes: invalid, no_user.
 func ofUser[Q, A any, P interface {
 	request[Q]
 	GetUser() string
@@ -70,7 +70,7 @@ func ofUser[Q, A any, P interface {
 	}
 }
 
-// ofConv passes f the conversation that the request of an admin key names. Codes: invalid, no_conversation.
+// ofConv calls f with the conversation that the request of an admin key names. Codes: invalid, no_conversation.
 func ofConv[Q, A any, P interface {
 	request[Q]
 	GetConv() string
@@ -84,7 +84,7 @@ func ofConv[Q, A any, P interface {
 	})
 }
 
-// inConv passes f the conversation that the request of a user names. Codes: no_conversation.
+// inConv calls f with the conversation that the request of a user names. Codes: no_conversation.
 func inConv[Q, A any, P interface {
 	*Q
 	GetConv() string
