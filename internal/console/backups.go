@@ -38,7 +38,8 @@ func (b *backups) look(st store.Store, now time.Time) {
 	}
 	if len(made) == 0 {
 		begun := now
-		// without a backup, the time of the oldest audit record counts, with which its key begins
+		// Without a backup, the oldest audit record stands for the start of the store. Its key begins with its
+		// time.
 		if err := st.RecordsFrom(ctx, store.Audit, 0, nil, func(key, _ []byte) bool {
 			if len(key) >= 8 {
 				begun = time.UnixMilli(int64(binary.BigEndian.Uint64(key)))

@@ -21,8 +21,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options are the parts of the node that the console shows. Any goroutine may call the functions, but none does
-// before Run and the bus run.
+// Options are the parts of the node that the console shows. Any goroutine may call the functions, but not before
+// Run begins and the bus runs.
 type Options struct {
 	Log     *slog.Logger
 	Lines   *Lines

@@ -37,8 +37,8 @@ const (
 
 	inboxesLate  = 10 * time.Second // lag of the lists of conversations
 	backupsEvery = 10 * time.Second
-	earlyBackup  = 2 * 24 * time.Hour // after a backup; the next one is not late before
-	lateBackup   = 8 * 24 * time.Hour // after a backup, or the start; the next one is late then
+	earlyBackup  = 2 * 24 * time.Hour // the least time from a backup until the next one is late
+	lateBackup   = 8 * 24 * time.Hour // the most, also from the start of the store
 )
 
 // minute has the counters of about the last minute, which are read each second, and the free space of the last

@@ -60,11 +60,11 @@ type Refusals struct {
 // who is a user or address, with the code of its refusals.
 type who struct {
 	account im.Account
-	host    netip.Addr // without a user
+	host    netip.Addr // if there is no user
 	code    im.Code
 }
 
-// burst counts the refusals of one who within one second.
+// burst counts the refusals of one user or address with one code within one second.
 type burst struct {
 	second int64
 	n      int
