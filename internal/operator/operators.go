@@ -113,7 +113,7 @@ func checkOperatorName(name string) error {
 	return nil
 }
 
-// OperatorExists tells whether there is an operator of a name.
+// OperatorExists reports whether there is an operator of this name.
 func (os *Operators) OperatorExists(ctx context.Context, name string) (bool, error) {
 	if checkOperatorName(name) != nil {
 		name = "?" // no operator has it; every name costs the same work
@@ -518,8 +518,8 @@ func (os *Operators) LogInKey(ctx context.Context, key string, remote netip.Addr
 	return s, err
 }
 
-// admit counts a try to log in: of its address, of its address at this name, and of all addresses at this name.
-// The last of these limits may delay it. Codes: rate_limited.
+// admit counts a try to log in against three limits: that of the address, that of the address at this name, and
+// that of all addresses at this name. The last one may delay the try. Codes: rate_limited.
 func (os *Operators) admit(ctx context.Context, name string, remote netip.Addr) error {
 	now, limit := os.o.Now(), rate.Per(os.o.Logins, time.Minute, os.o.Logins)
 	if err := os.admitHost(remote); err != nil {

@@ -84,9 +84,9 @@ func (os *Operators) OpenSetup(ctx context.Context) (code string, err error) {
 	return code, nil
 }
 
-// Redeem exchanges a setup code for the first admin key. Only one call succeeds, however many come at the same
-// time, with whichever codes, on whichever nodes. With a request id the key is derived from the code and the id,
-// so a caller who has lost the answer gets the same key again. Codes: setup_closed.
+// Redeem exchanges a setup code for the first admin key. Only one key is made, however many calls come at the
+// same time, with whichever codes, on whichever nodes. With a request id the key is derived from the code and the
+// id, so a caller who has lost the answer gets the same key again. Codes: setup_closed.
 func (os *Operators) Redeem(ctx context.Context, code, requestID string) (string, error) {
 	key := keyPrefix + secret()
 	if requestID != "" {
