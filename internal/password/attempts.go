@@ -28,8 +28,8 @@ type Key struct {
 }
 
 const (
-	// Strangers is how many times the tries of one address all unknown devices together have at one account.
-	// Beyond that, tries are delayed before they are refused: the right password must have a chance among the
+	// Strangers is a factor: at one account, all unknown devices together have so many times the tries of one
+	// address. Further tries are delayed before they are refused: the right password must have a chance among the
 	// wrong ones.
 	Strangers     = 10
 	maxLoginDelay = 3 * time.Second
@@ -37,7 +37,8 @@ const (
 )
 
 // TakeTurn delays a try of an unknown device, so that all such tries at one account together keep Strangers times
-// the limit of one address. It refuses a try that would wait for longer than maxLoginDelay. Codes: rate_limited.
+// the limit of one address. It refuses a try that would wait for longer than maxLoginDelay, and, while maxDelayed
+// tries wait, each that would wait. Codes: rate_limited.
 func (l *Attempts) TakeTurn(ctx context.Context, now time.Time, account Key, limit rate.Limit) error {
 	defer l.delayed.Add(-1)
 	most := maxLoginDelay
