@@ -35,7 +35,7 @@ type Query struct {
 	Down    bool   // newest first
 	Limit   int    // 0 or too large: MaxPage
 
-	Event   string // a part of it
+	Event   string // a part of the event's name
 	Who     string // the operator, the user, or the id or name of the key
 	About   string // a value of a detail, or one of the values with commas between them
 	Refused bool   // only refusals
