@@ -98,10 +98,10 @@ func (c *conn) input(b []byte, r *reader, l link) {
 	c.answer(&ctl, l)
 }
 
-// tooEarly counts a read of n bytes. It returns an error if the client has sent too much before its welcome. A
-// client needs few reads until then: for one hello, some pings, and frames that are refused. Its reads beyond
-// freeReads share one budget with those of all other strangers. An event loop cannot delay a connection, so it
-// ends the connection when that budget is used up.
+// tooEarly counts a read of n bytes, and returns an error if the client sends too much before its welcome. A
+// client needs few reads: for one hello, some pings, and frames that are refused. Reads beyond freeReads come
+// from one budget of all strangers. An event loop cannot delay a connection, so it ends one when that budget is
+// used up.
 func (c *conn) tooEarly(n int, g *Gateway) *im.Error {
 	if c.greeted() {
 		return nil

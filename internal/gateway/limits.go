@@ -209,8 +209,8 @@ func (l *limits) refuse(r limit) *im.Error {
 	return tooMany(r.text, spread(r.after))
 }
 
-// place does what is left of enter after the rate limit. If there is no place, p is nil and refusal is the limit
-// that was reached. A victim has lost its place, and the caller has to end its connection.
+// place does the rest of enter, after the rate limit. p is nil if there is no place: refusal says why. A victim
+// has lost its place, and the caller ends its connection.
 func (l *limits) place(k kind, a netip.Addr, proxy bool, now time.Time) (p, victim *place, refusal limit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -222,7 +222,7 @@ func (l *loop) tick() {
 	l.reader.wakeUps.Flush()
 }
 
-// look checks a connection whose tick has come, or closes it if the check panics.
+// look checks a connection whose tick has come.
 func (l *loop) look(c *loopConn) {
 	var action gnet.Action
 	func() {
