@@ -72,7 +72,7 @@ func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect
 }
 
 // namedUser returns the user that a request names, if the user exists; else the zero account. It does the same
-// work for every name, so its time does not tell which users exist.
+// work for every name.
 func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
 	t, err := s.users.Tenant(ctx, fieldOf(m, "tenant"))
 	a := im.Account{Tenant: t, User: im.User(fieldOf(m, "user"))}
@@ -189,8 +189,7 @@ func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*
 // when formats a time for people.
 func when(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// judgeUser sets why a user is not connected, as a constant and as a text. loggedIn: the user has a password, or
-// a device has logged in.
+// judgeUser sets why a user is not connected. loggedIn: the user has a password, or a device has logged in.
 func (s *Server) judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 	say := func(o petrelv1.TraceUserOutcome, text string) { t.Outcome, t.Text = o, text }
 	switch {

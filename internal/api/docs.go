@@ -252,7 +252,7 @@ func inOrder(t protoreflect.MessageDescriptor, example []byte) string {
 	return body.String()
 }
 
-// curl returns a command that calls a method, for readers to copy.
+// curl returns a command that calls a method.
 func curl(path, kind, body string) string {
 	auth := ""
 	switch kind {

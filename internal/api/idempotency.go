@@ -154,8 +154,8 @@ func (r *repeat) read(ctx context.Context) error {
 
 func (r *repeat) digest() hash { return hashOf("content", r.content, r.stretched) }
 
-// seal returns the cipher for the recorded answer. Its key is made of the caller's admin key or session, if there
-// is one, and of the content of the request: the database alone does not reveal the tokens in the answer.
+// seal returns the cipher for the recorded answer. Its key is made of the admin key or session of the caller, if
+// any, and of the request: the database alone does not reveal the tokens in the answer.
 func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
 	key := hashOf("answer", callOf(ctx).caller.credential, r.content, r.stretched)
 	block, err := aes.NewCipher(key[:])

@@ -116,7 +116,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	}
 }
 
-// invoke serves a call of a method, and replaces or completes its error.
+// invoke serves a call of a method.
 func (s *Server) invoke(a *answer, r *http.Request) {
 	a.ours, a.read = true, &requestBody{ReadCloser: r.Body}
 	r.Body = a.read
