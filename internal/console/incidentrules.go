@@ -98,7 +98,7 @@ func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 	return left, left < filling
 }
 
-// take reads the counters and the other figures that the incidents need.
+// take reads the counters and the other figures.
 func (m *minute) take(c *Console, now time.Time, counted counted) {
 	m.noteFree(now, c.o.FreeBytes())
 	m.at = (m.at + 1) % len(m.counted)
