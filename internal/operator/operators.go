@@ -1,7 +1,7 @@
-// Package operator keeps the accounts of those who run the server: operators (operators.go) with a second factor
-// (totp.go) and their sessions (sessions.go), admin keys (adminkeys.go), and the one-time code of the first start
-// (setupcode.go). Of keys, codes and tokens it stores only the SHA-256, of passwords a slow hash. The secret of a
-// second factor is stored as it is.
+// Package operator keeps who runs the server: operators (operators.go) with a second factor (totp.go) and their
+// sessions (sessions.go), admin keys (adminkeys.go), and the one-time code of the first start (setupcode.go).
+// Keys, codes and tokens are stored as SHA-256 only, passwords as a slow hash, secrets of second factors as they
+// are.
 package operator
 
 import (
@@ -377,8 +377,8 @@ type Enrolled struct {
 }
 
 // Enroll gives the operator for whom a code was made a password and a second factor, and logs them in. With the
-// setup code it makes a new operator and the first admin key. With that key, an operator who loses the second
-// factor can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists.
+// setup code it makes a new operator and the first admin key, with which an operator who loses the second factor
+// can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists.
 func (os *Operators) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
 	if err := checkOperatorName(name); err != nil {
 		return nil, err
@@ -518,8 +518,8 @@ func (os *Operators) LogInKey(ctx context.Context, key string, remote netip.Addr
 	return s, err
 }
 
-// admit counts a try to log in against three limits: that of the address, that of the address at this name, and
-// that of all addresses at this name. The last one may delay the try. Codes: rate_limited.
+// admit counts a try to log in against the limits of the address, of the address at this name, and of all
+// addresses at this name. The last one may delay the try. Codes: rate_limited.
 func (os *Operators) admit(ctx context.Context, name string, remote netip.Addr) error {
 	now, limit := os.o.Now(), rate.Per(os.o.Logins, time.Minute, os.o.Logins)
 	if err := os.admitHost(remote); err != nil {

@@ -18,11 +18,10 @@ import (
 // SetupTime is how long the one-time setup code of a start is valid.
 const SetupTime = 15 * time.Minute
 
-// openSetups is the key of the setting with the open setup codes. Each node that starts while there is no admin
-// key shows a code, and any node takes it. If no other node uses the store, only one code is open. The setting
-// has an entry of setupEntry bytes for each code: its SHA-256, and its end in Unix milliseconds. The first key
-// empties the setting and does not delete it: so a node that is just opening a code finds the setting changed,
-// and begins anew.
+// openSetups is the key of the setting with the open setup codes. Each node that starts without an admin key
+// shows a code, and any node takes it. If no other node uses the store, only one code is open. The setting has
+// setupEntry bytes for each code: its SHA-256, and its end in Unix milliseconds. The first key empties the
+// setting, so a node that is just opening a code finds it changed, and begins anew.
 var openSetups = []byte("setup")
 
 const (
