@@ -37,8 +37,8 @@ const (
 )
 
 // TakeTurn delays a try of an unknown device, so that all such tries at one account together keep Strangers times
-// the limit of one address. It refuses a try that would wait for longer than maxLoginDelay, and, while maxDelayed
-// tries wait, each that would wait. Codes: rate_limited.
+// the limit. It refuses a try that would wait for longer than maxLoginDelay, or at all while maxDelayed others
+// wait. Codes: rate_limited.
 func (l *Attempts) TakeTurn(ctx context.Context, now time.Time, account Key, limit rate.Limit) error {
 	defer l.delayed.Add(-1)
 	most := maxLoginDelay
