@@ -158,8 +158,7 @@ func (v *visit) checkClient(s *seen) {
 	}
 }
 
-// checkBodies sends a call of the largest size. Nobody is logged in, so the server refuses it, but the proxy has
-// to let it pass.
+// checkBodies sends a call of the largest size. Nobody is logged in, so the server refuses it.
 func (v *visit) checkBodies(ctx context.Context) {
 	const check = "large requests"
 	body := `{"requestId":"` + strings.Repeat("x", largest-len(`{"requestId":""}`)) + `"}`
