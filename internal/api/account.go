@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// identity returns the user who calls. Only methods that ask for an access token may use it.
+// identity returns the user who calls. Only methods that need an access token may call it.
 func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.identity }
 
 // GetAccount describes the caller.
@@ -55,7 +55,7 @@ func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petr
 	return account(s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.User)}))
 }
 
-// ownAccount is the caller's account with the fields that others do not see.
+// ownAccount returns the caller's account, with the fields that others do not see.
 func ownAccount(i user.Info, err error) (*petrelv1.Account, error) {
 	res, err := account(i, err)
 	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy),
@@ -68,7 +68,7 @@ func account(i user.Info, err error) (*petrelv1.Account, error) {
 		CreatedMs: uint64(i.Created.UnixMilli())}, err
 }
 
-// ChangePassword voids the tokens of all other devices.
+// ChangePassword changes the caller's password, and voids the tokens of all their other devices.
 func (s *Server) ChangePassword(ctx context.Context,
 	r *petrelv1.ChangePasswordRequest) (*petrelv1.ChangePasswordResponse, error) {
 	id := identity(ctx)
@@ -77,7 +77,7 @@ func (s *Server) ChangePassword(ctx context.Context,
 		return nil, err
 	}
 	res := &petrelv1.ChangePasswordResponse{}
-	var failed error // one that cannot be closed does not keep the others open
+	var failed error // a device that cannot be closed must not keep the others open
 	for _, device := range ended {
 		n, err := s.o.CloseDevice(ctx, id.Account, device, im.CodeRevoked)
 		failed = errors.Join(failed, err)
@@ -90,8 +90,8 @@ func (s *Server) ChangePassword(ctx context.Context,
 	return res, nil
 }
 
-// entryID returns the id of the entry that a call makes: a repeat of the call finds the entry by it. Spec:
-// P-12.4.
+// entryID returns the client message id of the entry that a call makes. A repeat of the call has the same id, and
+// so finds the entry. Spec: P-12.4.
 func entryID(request string) string {
 	if request == "" {
 		return randomID()

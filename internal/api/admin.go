@@ -17,13 +17,13 @@ func (s *Server) GetLimits(ctx context.Context, _ *petrelv1.GetLimitsRequest) (*
 	return s.o.Console.Limits(ctx), nil
 }
 
-// The most that limits may be. What is announced to clients fits 32 bits.
+// Upper bounds of limits. The limits that clients are told fit 32 bits.
 const (
 	maxLimit       = 1 << 30
 	maxWindowSends = 1 << 16
 )
 
-// SetLimits changes the limits that are not 0 in the request.
+// SetLimits sets, on all nodes, each limit that is not 0 in the request.
 func (s *Server) SetLimits(ctx context.Context, r *petrelv1.ServerLimits) (*petrelv1.ClusterLimits, error) {
 	if err := checkLimits(r); err != nil {
 		return nil, err

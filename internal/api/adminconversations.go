@@ -16,7 +16,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// maxTitle and maxKey are in bytes.
+// Bounds of texts, in bytes.
 const (
 	maxTitle = 256
 	maxKey   = 128
@@ -24,7 +24,7 @@ const (
 	maxReason = 200
 )
 
-// AdminCreateGroup makes a group; its first entry adds the members.
+// AdminCreateGroup makes a group. Its first entry adds the members.
 func (s *Server) AdminCreateGroup(ctx context.Context, t im.Tenant,
 	r *petrelv1.AdminCreateGroupRequest) (*petrelv1.AdminCreateGroupResponse, error) {
 	if err := im.CheckShown("title", r.Title, maxTitle); err != nil {
@@ -52,7 +52,7 @@ func (s *Server) AdminCreateGroup(ctx context.Context, t im.Tenant,
 	return &petrelv1.AdminCreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq), Created: !res.Repeat}, nil
 }
 
-// ChangeMembers adds, removes and changes roles, in one entry.
+// ChangeMembers adds members, removes members and changes roles, all in one entry.
 func (s *Server) ChangeMembers(ctx context.Context, key im.Key,
 	r *petrelv1.ChangeMembersRequest) (*petrelv1.ChangeResponse, error) {
 	if r.Change == nil {
@@ -67,7 +67,7 @@ func (s *Server) ChangeMembers(ctx context.Context, key im.Key,
 	return s.change(ctx, key, "", r.RequestId, membership(r.Change))
 }
 
-// SendAs sends for a user.
+// SendAs sends a message for a user.
 func (s *Server) SendAs(ctx context.Context, t im.Tenant, r *petrelv1.SendAsRequest) (*petrelv1.Ack, error) {
 	from := im.Account{Tenant: t, User: im.User(r.From)}
 	if r.Send == nil {
@@ -80,7 +80,7 @@ func (s *Server) SendAs(ctx context.Context, t im.Tenant, r *petrelv1.SendAsRequ
 	}
 	named := []im.User{from.User}
 	if r.Send.User != "" {
-		named = append(named, im.User(r.Send.User)) // else the sender would have tried a name
+		named = append(named, im.User(r.Send.User)) // else the send would count against the sender as a guessed name
 	}
 	if err := s.users.LookUp(ctx, im.Account{Tenant: t}, named, false); err != nil {
 		return nil, err
@@ -96,14 +96,14 @@ func (s *Server) SendAs(ctx context.Context, t im.Tenant, r *petrelv1.SendAsRequ
 	return res.Ack(send.Conv.Conv.String())
 }
 
-// copies reports whether a call copies the words of others: then it is a read.
+// copies reports whether a call forwards a message, and so reads what others wrote.
 func copies(req any) bool {
 	r, ok := req.(*petrelv1.SendAsRequest)
 	return ok && r.Send.GetRel().GetForwardOf() != nil
 }
 
-// checkReason checks the reason for which the caller reads the words of others; a back end needs none. Codes:
-// invalid.
+// checkReason checks the reason that an operator gives for reading what others wrote. Back ends, which call with
+// an admin key, need none. Codes: invalid.
 func checkReason(ctx context.Context, reason string) error {
 	none := reason == "" && callOf(ctx).caller.key.Operator == ""
 	if !none && (len(reason) > maxReason || !strings.ContainsFunc(reason, unicode.IsLetter)) {
@@ -161,14 +161,14 @@ func (s *Server) AdminListMembers(ctx context.Context, key im.Key,
 	return s.memberPage(ctx, key, "", r.After, r.Limit)
 }
 
-// settleTime bounds the wait of a change of members for the members' lists; later updates reach their
-// sessions by themselves.
+// settleTime bounds how long a change of members waits until the members' lists show it. Later updates reach
+// their sessions by themselves.
 const settleTime = 5 * time.Second
 
 func (s *Server) settle(ctx context.Context, key im.Key) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	_ = s.o.Settle(ctx, key) // only late
+	_ = s.o.Settle(ctx, key) // after an error the lists are only late
 }
 
 // checkMembers checks the users and roles of a change. Codes: invalid, no_user.
@@ -204,9 +204,9 @@ func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.Mem
 	return nil
 }
 
-// checkStanding refuses a change that removes, or gives a role to, a user who never was a member. The
-// conversation itself decides whether they are one now: a repeated call is answered as before. Codes:
-// not_member, no_conversation.
+// checkStanding refuses a change that removes, or gives a role to, a user who never was a member. Whether they
+// are one now is decided when the change is committed, so that a repeated call gets its first answer.
+// Codes: not_member, no_conversation.
 func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.MemberChange) error {
 	if _, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Record, &convpb.GetRecord{}); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.Mem
 	return nil
 }
 
-// wasMember tells whether a user is or was a member. Codes: no_conversation.
+// wasMember returns an error unless a user is or was a member. Codes: no_conversation.
 func (s *Server) wasMember(ctx context.Context, key im.Key, u im.User) error {
 	_, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: u}, (*conv.Owner).State, &convpb.GetState{})
 	return err

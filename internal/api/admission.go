@@ -20,19 +20,19 @@ import (
 	"github.com/petrel-im/petrel/internal/share"
 )
 
-// The cost that a call without a credential may have before its worth is known.
+// Bounds of calls without a credential.
 const (
 	maxStrangerBytes = 8 << 10 // of a body
-	maxReading       = 1024    // such bodies that are being read, where memory is not short
+	maxReading       = 1024    // such bodies that are read at once, with the default of UnderWayBytes
 	maxReadingOfHost = 64      // from one address
-	strangerBurst    = 10      // seconds of the rate that may come at once
+	strangerBurst    = 10      // the burst, as seconds of the rate
 )
 
-// maxUnderWay bounds the bodies of all other calls under way, in bytes, and likewise their answers, where
-// memory is not short.
+// maxUnderWay is the default of Options.UnderWayBytes: it bounds the bodies of all other calls under way, in
+// bytes, and likewise their answers.
 const maxUnderWay = 64 << 20
 
-// Parts of maxUnderWay that one admin key, and one user, may have.
+// One admin key may have a half of UnderWayBytes, and one user an eighth.
 const (
 	partOfKey = 2
 	partOfOne = 8
@@ -41,12 +41,12 @@ const (
 // admission bounds the memory of request bodies before and while they are decoded, and of answers until they
 // are written.
 type admission struct {
-	rates, inside rate.Addresses // of calls without a credential: at the address of clients, and at that of operators
-	refusals      rate.Addresses // of calls at the address of clients
+	rates, inside rate.Addresses // of calls without a credential, on listen.http and on listen.admin
+	refusals      rate.Addresses // of calls on listen.http
 
 	mu      sync.Mutex           // tier 0; guards the fields below
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
-	hosts   map[netip.Prefix]int // of these
+	hosts   map[netip.Prefix]int // number of these by host
 
 	bodies, answers underWay    // of the other calls
 	streams         [2]streams  // by listener
@@ -60,13 +60,13 @@ type reader struct {
 	stopped bool
 }
 
-// admit decides on a call before its body is read. leave releases everything that admit reserved. Codes:
-// too_large, rate_limited, overloaded.
+// admit decides on a call before its body is read. leave releases everything that admit reserved.
+// Codes: too_large, invalid, rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
-	if m.access != aKey && !m.inside && s.o.Pressed() { // operators come in
+	if m.access != aKey && !m.inside && s.o.Pressed() { // operators get in all the same
 		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
-	if m.access != anybody { // the gate comes before its body
+	if m.access != anybody { // its body is read after the gate
 		b := &boundedBody{ReadCloser: r.Body, s: s, ctx: r.Context(), call: callOf(r.Context())}
 		r.Body = b
 		return b.release, nil
@@ -89,14 +89,14 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if callOf(r.Context()).inside {
-		rate.Vouch(r.Context()) // it waits for the server: a flood does not end an operator's login
+		rate.Vouch(r.Context()) // the client waits now: a flood must not end an operator's login
 	}
 	return func() {}, nil
 }
 
-// read reads the body of a call without a credential. If the most are being read, or maxReadingOfHost of its
-// host, the read that began first is ended: it is slow, and the others must not wait for it. Codes:
-// too_large, invalid, overloaded.
+// read reads the body of a call without a credential. If all slots are taken, most in all or maxReadingOfHost of
+// its host, it ends the read that began first: that client is slow, and the others must not wait for it.
+// Codes: too_large, invalid, overloaded.
 func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit, most int) ([]byte, error) {
 	callOf(r.Context()).stream.endTurn()
 	control := http.NewResponseController(w)
@@ -133,8 +133,8 @@ func tooLarge(limit int) *im.Error {
 	return im.Errorf(im.CodeTooLarge, "a request of this method has at most %d bytes", limit)
 }
 
-// enter reserves a slot for a body, and ends the oldest one if there is none free; nil: all reads of the host
-// have been ended, and still hold their slots.
+// enter reserves a slot for a body, and ends the oldest read if none is free. nil: the host has all its slots,
+// and all its reads have been ended but have not left yet.
 func (a *admission) enter(x *reader, most int) *list.Element {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,20 +154,21 @@ func (a *admission) enter(x *reader, most int) *list.Element {
 	return a.reading.PushBack(x)
 }
 
-// stopOldestLocked ends the oldest read that of selects; false: all of them have been ended.
+// stopOldestLocked ends the oldest read for which the function of returns true; false: all such reads have been
+// ended.
 func (a *admission) stopOldestLocked(of func(*reader) bool) bool {
 	for e := a.reading.Front(); e != nil; e = e.Next() {
 		if old, ok := e.Value.(*reader); ok && !old.stopped && of(old) {
 			old.stopped = true
 			old.stop()
-			a.reading.MoveToBack(e) // until it has left
+			a.reading.MoveToBack(e) // it is listed until it leaves
 			return true
 		}
 	}
 	return false
 }
 
-// leave releases the slot, and tells whether the read was ended.
+// leave releases the slot, and reports whether the read was ended.
 func (a *admission) leave(e *list.Element) (stopped bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,10 +190,11 @@ type underWay struct {
 	owners map[string]int
 }
 
-// anyBytes is a bound without effect.
+// anyBytes is a bound that bounds nothing.
 const anyBytes = math.MaxInt
 
-// grow counts n more bytes of an owner, unless the total would exceed all, or those of the owner most.
+// grow counts n more bytes of an owner. It returns false and counts nothing if the total would exceed all, or the
+// owner's bytes would exceed most.
 func (u *underWay) grow(owner string, n, all, most int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -217,16 +219,16 @@ func (u *underWay) shrink(owner string, n int) {
 }
 
 const (
-	// smallAnswer is the size up to which an answer is written whatever others have under way.
+	// smallAnswer is the size up to which an answer is written however many bytes other callers have under way.
 	smallAnswer = 8 << 10
-	// answerCost is the memory of an answer beside its bytes: the goroutines and buffers of its call.
+	// answerCost is the memory of an answer beyond its bytes: the goroutines and buffers of its call.
 	answerCost = 16 << 10
 )
 
-// boundAnswer lets an answer be encoded if there is room for it, and reserves the room until the call is
-// over: a caller who reads no answers gets no more large ones. An answer takes about four times its size:
-// itself, its text, the bytes that wait for the connection, and the memory of its call. An answer larger than
-// the bound passes when its caller has no other. Codes: overloaded.
+// boundAnswer lets an answer be encoded if there is room for it, and reserves the room until the call is over: a
+// caller who reads no answers gets no more large ones. An answer takes about four times its size: its message,
+// its text, the bytes that wait for the connection, and the memory of its call. An answer larger than the
+// caller's part of the bound is let through if the caller has no other answer under way. Codes: overloaded.
 func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		res, err := next(ctx, r)
@@ -262,7 +264,8 @@ func (s *Server) releaseAnswer(c *call) {
 	}
 }
 
-// boundedBody counts the bytes read of a body until its call is over. One goroutine reads it, after the gate.
+// boundedBody counts the bytes that were read of a body, until its call is over. One goroutine reads it, after
+// the gate.
 type boundedBody struct {
 	io.ReadCloser
 	s    *Server
@@ -271,7 +274,7 @@ type boundedBody struct {
 	held int
 }
 
-// overloaded is the error of a call for which there is no memory, because of all others under way.
+// overloaded returns the error of a call that gets no memory, or no turn, because of the other calls.
 func overloaded() *im.Error { return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second} }
 
 var (
@@ -309,7 +312,8 @@ func (b *boundedBody) release() {
 	}
 }
 
-// owner returns the name under which the bodies of a caller count together, and their part of the bound.
+// owner returns the name under which the bytes of a caller are counted, and the part of the bound that the caller
+// may have, as a divisor.
 func (c *caller) owner() (name string, part int) {
 	if c.key != nil {
 		return "key " + c.key.ID, partOfKey
@@ -317,7 +321,7 @@ func (c *caller) owner() (name string, part int) {
 	return "user " + c.identity.Account.String(), partOfOne
 }
 
-// addrOf is the address in host:port; the zero value when there is none.
+// addrOf returns the address in host:port; the zero value when there is none.
 func addrOf(hostport string) netip.Addr {
 	a, err := netip.ParseAddrPort(hostport)
 	if err != nil {

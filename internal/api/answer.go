@@ -14,24 +14,24 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// answer is the answer to a call. It gives errors the status of the catalogue. It holds back errors of
-// Connect, which finish replaces, and errors in JSON, to which complete adds fields.
+// answer is the answer to a request. It gives errors the status of the catalogue. It holds back errors of
+// Connect's own, which finish replaces, and our errors in JSON, to which complete adds fields.
 type answer struct {
 	http.ResponseWriter
-	ours   bool         // the request is a call
+	ours   bool         // the request is a call of a method
 	read   *requestBody // of a call
-	wrote  bool         // the status has left
+	wrote  bool         // the status is written
 	held   bool         // an error of Connect's own is being held back
-	inJSON bool         // an error of ours is, in the JSON of Connect
-	kept   int          // its status
-	status int          // 0: that of the code
-	body   bytes.Buffer // and its body
-	begun  func()       // called before anything of it leaves; nil: nothing is
+	inJSON bool         // an error of ours is being held back, in the JSON of Connect
+	kept   int          // the status of the error that is held back
+	status int          // replaces the status of the code; 0: it does not
+	body   bytes.Buffer // of the error that is held back
+	begun  func()       // called before the status is written; nil: nothing is
 
 	refuses func() // called before a refusal ends; nil: nothing is
 }
 
-// Unwrap gives http.ResponseController what is below.
+// Unwrap returns the writer below, for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader begins the answer.
@@ -72,15 +72,14 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Flush sends the written part. It keeps a gRPC answer that is only an error, because finish reads its
-// trailers first.
+// Flush sends what was written. An error of gRPC is only headers, and stays until finish has read them.
 func (a *answer) Flush() {
 	if a.wrote {
 		_ = http.NewResponseController(a.ResponseWriter).Flush() // best effort, as net/http does
 	}
 }
 
-// drop discards an answer that was not sent.
+// drop discards an answer of which nothing was sent, with its headers.
 func (a *answer) drop() {
 	a.held, a.inJSON, a.ours = false, false, false
 	a.body.Reset()
@@ -92,7 +91,7 @@ func (a *answer) drop() {
 	}
 }
 
-// finish replaces an error of Connect's own by one of the catalogue.
+// finish replaces an error of Connect's own with one of the catalogue, and completes one of ours.
 func (s *Server) finish(a *answer, r *http.Request) {
 	code, message, found := a.refusal()
 	if !found {
@@ -122,7 +121,7 @@ func (s *Server) finish(a *answer, r *http.Request) {
 	s.refuse(a, r, e)
 }
 
-// refusal returns an error of Connect's own, if the answer is one.
+// refusal returns Connect's own error, if the answer is one.
 func (a *answer) refusal() (code connect.Code, message string, found bool) {
 	if a.held {
 		var body struct {
@@ -130,11 +129,11 @@ func (a *answer) refusal() (code connect.Code, message string, found bool) {
 			Message string       `json:"message"`
 		}
 		if json.Unmarshal(a.body.Bytes(), &body) != nil {
-			body.Code = connect.CodeInvalidArgument // without a body: it was no call
+			body.Code = connect.CodeInvalidArgument // no JSON body: the request was no call
 		}
 		return body.Code, body.Message, true
 	}
-	// gRPC says how a call ended in trailers, which are headers until they leave.
+	// gRPC writes how a call ended into trailers, which are headers until they are sent.
 	for _, prefix := range []string{"", http.TrailerPrefix} {
 		h := func(name string) string { return a.Header().Get(prefix + name) }
 		if n, err := strconv.Atoi(h("Grpc-Status")); err == nil && n != 0 && h(errorHeader) == "" {

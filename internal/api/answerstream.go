@@ -14,16 +14,16 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// jsonLines is the accepted content type of a caller who wants a stream of answers.
+// jsonLines is the content type that a caller accepts who wants a stream of answers.
 const jsonLines = "application/jsonl"
 
 const (
 	maxFollowers = 32
 	followEvery  = time.Second
-	followStall  = 10 * time.Second // for a line: a caller who takes nothing for so long has gone
+	followStall  = 10 * time.Second // for one line: a caller who takes nothing for so long has gone
 )
 
-// follows tells whether a call of m asks for a stream of answers.
+// follows reports whether a call of m asks for a stream of answers.
 func follows(m *method, h http.Header) bool {
 	return m.follow && h.Get("Accept") == jsonLines && strings.HasPrefix(h.Get("Content-Type"), "application/json")
 }
@@ -31,10 +31,10 @@ func follows(m *method, h http.Header) bool {
 // Followers counts the callers with a stream of answers.
 func (s *Server) Followers() int { return len(s.followers) }
 
-// follow answers a call, and then each second with the news, one line of JSON for each answer, until the
-// caller has gone. Each answer is that of a call of its own, so a caller who loses the right to call gets the
-// refusal as the last line. left is called when the body was read. Codes: too_many_connections, draining, and
-// those of the method. Spec: P-10.11.
+// follow answers a call, and then each second with the news, one line of JSON for each answer, until the caller
+// has gone. Each answer is that of a call of its own, so a caller who loses the right to call gets the refusal as
+// the last line. follow calls left when the body was read. Codes: too_many_connections, draining, and those of
+// the method. Spec: P-10.11.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	line := s.keep(r)
 	left()

@@ -19,11 +19,11 @@ import (
 type tracing uint8
 
 const (
-	byKind  tracing = iota // the zero value: durably, if an admin key changes something; else not at all
+	byKind  tracing = iota // the zero value: durably, if the call needs an admin key and changes something; else never
 	never                  // not at all
 	lazily                 // within a second
 	durably                // before it is answered
-	summed                 // as one record in a minute for each caller
+	summed                 // as one record a minute for each caller
 )
 
 // traced returns the tracing of calls of m.
@@ -37,8 +37,8 @@ func (m *method) traced() tracing {
 	return never
 }
 
-// trace records a finished call. The call of an operator is answered when the record is durable; if it cannot
-// be written, the call fails, and a repeat does it again. Spec: P-10.9.
+// trace records a finished call. A call that is traced durably is answered when its record is durable. If the
+// record cannot be written, the call fails, and a repeat runs it again. Spec: P-10.9.
 func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		m := table[procedure(req.Spec())]
@@ -69,8 +69,8 @@ func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// traceRefusal records a refused call: of a method whose calls are recorded each one, of the others only
-// those for lack of a right.
+// traceRefusal records a refused call. If calls of the method are never traced, it records only refusals for lack
+// of a right.
 func (s *Server) traceRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
 	m := table[procedure(spec)]
 	if s.o.Audit == nil || m.traced() == never && !audit.WantsRight(e.Code) {
@@ -90,8 +90,8 @@ func (s *Server) traceRefusal(ctx context.Context, spec connect.Spec, req connec
 	s.o.Audit.Summed(r)
 }
 
-// withoutUnknown removes names of users who do not exist: people type their passwords where the name belongs.
-// It takes the same work for every name.
+// withoutUnknown removes names of users who do not exist, because people type passwords into the field for the
+// name. It does the same work for every name.
 func (s *Server) withoutUnknown(ctx context.Context, list []audit.Detail, req connect.AnyRequest) []audit.Detail {
 	msg, ok := req.Any().(proto.Message)
 	im.Assert(ok, "request %T is no message", req.Any())
@@ -138,7 +138,7 @@ func (s *Server) recordCaller(ctx context.Context, r *audit.Record, c *caller) {
 	}
 }
 
-// made returns the objects that a call has made, if its request does not name them.
+// made returns the ids or names of what a call has made, if its request does not have them.
 func made(res any) []audit.Detail {
 	switch m := res.(type) {
 	case *petrelv1.CreateKeyResponse:
@@ -157,14 +157,14 @@ const (
 	maxDetailBytes = 256
 )
 
-// told are the text fields of requests that a record may have: names of things. A record may have all
-// numbers, and no other text: it may be a password, a token or somebody's words.
+// told has the text fields of requests that go into a record: they name things. All numbers go into it too, but
+// no other text: that may be a password, a token or somebody's words.
 var told = []protoreflect.Name{
 	"tenant", "user", "users", "conv", "device", "id", "kind", "scopes", "from", "node", "removed", "left",
 }
 
-// named are texts that records have of some requests only: elsewhere a field of this name is chosen by a
-// user.
+// named has fields that go into a record only from these requests: in other requests a user chooses the field of
+// this name.
 var named = []protoreflect.FullName{
 	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name",
 	"petrel.v1.ResetOperatorRequest.name",
@@ -201,7 +201,7 @@ func addDetails(list *[]audit.Detail, before string, m protoreflect.Message) {
 	}
 }
 
-// mayTell tells whether a record may have a field.
+// mayTell reports whether a field may go into a record.
 func mayTell(f protoreflect.FieldDescriptor) bool {
 	switch f.Kind() {
 	case protoreflect.StringKind:
@@ -233,7 +233,7 @@ func text(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return v.String()
 }
 
-// elements returns those of a list, as many as fit.
+// elements joins the elements of a list to a text, as many as fit.
 func elements(l protoreflect.List, of func(protoreflect.Value) string) string {
 	var b strings.Builder
 	for i := range l.Len() {
@@ -250,7 +250,7 @@ func elements(l protoreflect.List, of func(protoreflect.Value) string) string {
 	return b.String()
 }
 
-// add adds a detail, cut to the bound.
+// add adds a detail. It cuts a value that is too long.
 func add(list *[]audit.Detail, name, value string) {
 	if most := 2 * maxDetailBytes; len(value) > most {
 		value = strings.ToValidUTF8(value[:most], "") + "…"

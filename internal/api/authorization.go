@@ -22,10 +22,10 @@ import (
 
 // caller is the caller of a method. The zero value has no credential.
 type caller struct {
-	identity   user.Identity // with an access token, or on a session
+	identity   user.Identity // of a user with an access token or a session
 	key        *operator.Key // with an admin key
-	credential string        // the admin key or the token of a session, which outlives its calls; never told
-	expires    time.Time     // of that session; the zero time: it is a key
+	credential string        // the admin key or the token of an operator's session; it is never logged or sent
+	expires    time.Time     // end of that session; the zero time: the credential is a key
 }
 
 func (c *caller) anonymous() bool { return c.key == nil && c.identity.Account == im.Account{} }
@@ -41,8 +41,8 @@ func (c *caller) name() string {
 // procedure returns the name of a method in the table.
 func procedure(spec connect.Spec) string { return strings.TrimPrefix(spec.Procedure, "/") }
 
-// gate lets authorized callers pass, before anything of the request is read. Codes: unauthenticated,
-// forbidden. Spec: P-10.2, P-10.6, P-12.2.
+// gate lets authorized callers pass, before anything of the request's body is read. Codes: unauthenticated,
+// forbidden, rate_limited. Spec: P-10.2, P-10.6, P-12.2.
 func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h http.Header) (context.Context, error) {
 	c := callOf(ctx)
 	who, err := s.identify(ctx, procedure(spec), c.caller, h)
@@ -66,8 +66,8 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 	return ctx, nil
 }
 
-// identify returns the caller, also with the error forbidden. before is the caller that was known before the
-// request was read: the user of a session.
+// identify returns the caller. If an admin key lacks the scope, it returns the caller with the error. before is
+// the caller that was known before the request was read: the user of a session; nil: none.
 func (s *Server) identify(ctx context.Context, name string, before *caller, h http.Header) (*caller, error) {
 	m := table[name]
 	credential := bearer(h)
@@ -93,8 +93,8 @@ func (s *Server) identify(ctx context.Context, name string, before *caller, h ht
 	return nil, &im.Error{Code: im.CodeForbidden} // no line in the table
 }
 
-// keyOf returns the scopes of an admin key, or, at the address of operators, of a session: a session works
-// nowhere else, so a thief of it has to reach that address. Codes: unauthenticated. Spec: P-10.10.
+// keyOf checks an admin key, or, on listen.admin, the token of an operator's session. A session works on no other
+// listener, so its thief has to reach that address. Codes: unauthenticated. Spec: P-10.10.
 func (s *Server) keyOf(ctx context.Context, credential string) (operator.Key, time.Time, error) {
 	if callOf(ctx).inside {
 		return s.o.Operators.AuthenticateOperator(ctx, credential)
@@ -118,21 +118,21 @@ func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// withinTenant tells whether a request is about one tenant only. A request that names no tenant is about the
-// server.
+// withinTenant reports whether a request is about this tenant only. A request without a tenant field is about the
+// whole server.
 func withinTenant(msg proto.Message, tenant string) bool {
 	if msg.ProtoReflect().Descriptor().Fields().ByName("tenant") == nil {
 		return false
 	}
 	name := fieldOf(msg, "tenant")
-	if _, forKey := msg.(*petrelv1.CreateKeyRequest); name == "" && !forKey { // a key for "" is one for all tenants
+	if _, forKey := msg.(*petrelv1.CreateKeyRequest); name == "" && !forKey { // such a key is for all tenants
 		name = user.DefaultTenantName
 	}
 	return name == tenant
 }
 
-// conclude wraps our part of a call: it bounds its time, gives errors their codes, and a panic the code of an
-// internal error.
+// conclude is the outermost interceptor of a call. It bounds the time of the call, gives errors their codes, and
+// turns a panic into an internal error.
 func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
 		begun := time.Now()
@@ -163,7 +163,7 @@ func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// fail converts err for the caller. req is nil if the request was not read.
+// fail counts and records a refusal, and converts err for the caller. req is nil if the request was not read.
 func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyRequest, err error) error {
 	e := s.asCode(ctx, procedure(spec), err)
 	callOf(ctx).err = e
@@ -173,7 +173,7 @@ func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyReq
 	return asConnect(e)
 }
 
-// abandoned tells whether e only says that the caller has ended the call. Nothing that the call needed was
+// abandoned reports whether e only says that the caller has ended the call. Nothing that the call needed was
 // missing then, so operators do not hear of it.
 func abandoned(ctx context.Context, e *im.Error) bool {
 	return e.Code == im.CodeStoreStalled && errors.Is(ctx.Err(), context.Canceled)

@@ -38,7 +38,7 @@ func (s *Server) NoteBackup(ctx context.Context, r *petrelv1.NoteBackupRequest) 
 		keys = append(keys, bytes.Clone(key))
 		if known := (&storepb.Backup{}); b.MadeMs == 0 && known.UnmarshalVT(bytes.Clone(value)) == nil &&
 			known.Name == b.Name && known.Commit == b.Commit {
-			rec = known // it is verified
+			rec = known // the report is of its verification
 		}
 		return true
 	})
@@ -46,7 +46,7 @@ func (s *Server) NoteBackup(ctx context.Context, r *petrelv1.NoteBackupRequest) 
 		return nil, err
 	}
 	if rec.MadeMs == 0 {
-		rec.MadeMs = b.CommitMs // of one that was made while the server did not run
+		rec.MadeMs = b.CommitMs // the backup was made while the server did not run
 	}
 	rec.VerifiedMs, rec.Sound, rec.Fault = b.VerifiedMs, b.Sound, b.Fault
 	value, err := rec.MarshalVT()

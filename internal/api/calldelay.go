@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// awaitPace counts bytes of the body of a user's call over HTTP, and delays a call that comes early. Codes:
-// rate_limited.
+// awaitPace counts bytes of the body of a user's call over HTTP, and delays a call that comes too early.
+// Codes: rate_limited.
 func (s *Server) awaitPace(ctx context.Context, c *call, bytes int) *im.Error {
 	if !c.ofUser() {
 		return nil
@@ -22,10 +22,10 @@ func (s *Server) awaitPace(ctx context.Context, c *call, bytes int) *im.Error {
 	return err
 }
 
-// lengthOf returns the announced length of a body; 0: there is none.
+// lengthOf returns the announced length of a body; 0: there is none, or it is too large and will be refused.
 func lengthOf(h http.Header) int {
 	n, err := strconv.Atoi(h.Get("Content-Length"))
-	if err != nil || n > maxRequestBytes { // which is refused
+	if err != nil || n > maxRequestBytes { // a longer body is refused
 		return 0
 	}
 	return n
@@ -43,15 +43,16 @@ func pause(ctx context.Context, c *call, wait time.Duration) {
 	}
 }
 
-// countBytes delays the next calls of a user by the cost of a large request or answer.
+// countBytes delays the next calls of a user by the cost of a large answer.
 func (s *Server) countBytes(c *call, bytes int) {
 	if c.caller.key == nil && !c.caller.anonymous() {
 		s.o.Pace.AddBytes(s.o.Now(), c.caller.identity.Account, bytes)
 	}
 }
 
-// slowRefusals delays a refusal, by up to a second, after many others of its address: so a client that
-// retries at once retries less often. Refusals of admin keys and operators are not delayed.
+// slowRefusals delays a refusal by up to a second if its address has had many. So a client that retries at once
+// retries less often. It does not delay refusals on listen.admin, nor those to a caller whom the gate has let in
+// with an admin key.
 func (s *Server) slowRefusals(r *http.Request, c *call) {
 	if c.inside || c.caller != nil && c.caller.key != nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Cluster has the operator's actions on the nodes. Errors for the caller have codes. Spec: P-10.7.
+// Cluster has the actions of operators on the nodes. An error for the caller has a code. Spec: P-10.7.
 type Cluster struct {
 	State     func(context.Context) *petrelv1.ClusterState
 	Drain     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error)
@@ -35,7 +35,7 @@ func (s *Server) ResumeNode(ctx context.Context, r *petrelv1.ResumeNodeRequest) 
 	return &petrelv1.ResumeNodeResponse{}, s.o.Cluster.Resume(ctx, im.Node(r.Node))
 }
 
-// RebalanceCluster waits until every node owns its share.
+// RebalanceCluster waits until every node owns its share of the partitions.
 func (s *Server) RebalanceCluster(ctx context.Context,
 	_ *petrelv1.RebalanceClusterRequest) (*petrelv1.ClusterState, error) {
 	return s.o.Cluster.Rebalance(ctx)

@@ -17,11 +17,11 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// jsonCodec is the JSON of requests and answers. It ignores unknown field names: they are of a newer client.
-// It refuses unknown enum values: a misspelt role does not mean no role. Spec: P-2.7.
+// jsonCodec is the JSON of requests and answers. It ignores unknown field names: the client may be newer. It
+// refuses unknown enum values: a misspelt role must not mean no role. Spec: P-2.7.
 type jsonCodec struct {
 	name    string
-	turns   coding // of large requests and answers
+	turns   coding // for large requests and answers
 	bounded boundedRequests
 }
 
@@ -57,8 +57,8 @@ func (c protoCodec) Unmarshal(b []byte, message any) (err error) {
 	return err
 }
 
-// boundedRequests are the messages from users, and those without a credential, which have at most
-// wire.MaxValues values. The requests of an admin key are bounded by their bytes only. The map never changes.
+// boundedRequests has the types of requests that may have at most wire.MaxValues values: those of users and of
+// strangers. Requests with an admin key are bounded by their bytes only. The map never changes.
 type boundedRequests map[protoreflect.FullName]bool
 
 func newBoundedRequests() boundedRequests {
@@ -88,8 +88,8 @@ func (r boundedRequests) check(c wire.Codec, b []byte, m proto.Message) error {
 	return nil
 }
 
-// large is the size from which a request or an answer waits for a turn, in bytes of its encoding; for an
-// answer in those of protobuf.
+// large is the size, in bytes, above which a request or an answer waits for a turn. The size of an answer is that
+// in protobuf.
 const large = 2 << 10
 
 // Name is part of connect.Codec.
@@ -110,14 +110,14 @@ func (c jsonCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) 
 	return b, err
 }
 
-// coding has the turns of large requests and answers. They form a line of their own, and only as many of them
-// as may compute compete with reads of the store. So a read waits for a few of them, however many calls there
-// are.
+// coding has the turns in which large requests are decoded and large answers encoded. They first wait in a line
+// of their own, which lets no more of them through than there are turns. So a read of the store competes for a
+// turn with only a few of them, however many calls there are.
 type coding struct{ line, turns share.Turns }
 
 func newCoding(turns share.Turns) coding { return coding{share.NewTurns(cap(turns)), turns} }
 
-// do calls f for a number of bytes; if they are many, when it is their turn.
+// do calls f, which works on so many bytes. If these are more than large, f waits for its turn.
 func (c coding) do(bytes int, f func()) {
 	if bytes <= large {
 		f()
@@ -128,7 +128,7 @@ func (c coding) do(bytes int, f func()) {
 	c.turns.Do(f)
 }
 
-// Unmarshal is part of connect.Codec. It decodes a request once.
+// Unmarshal is part of connect.Codec.
 func (c jsonCodec) Unmarshal(b []byte, message any) (err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "request %T is no message", message)
@@ -152,17 +152,17 @@ func (c jsonCodec) decode(b []byte, m proto.Message) error {
 	return nil
 }
 
-// misspelt is an unknown enum value, and its place.
+// misspelt describes an unknown enum value and where it is.
 type misspelt struct{ at, what string }
 
-// within prepends the surroundings of a value to its place.
+// within prepends the place of the surrounding field or element.
 func (m *misspelt) within(format string, a ...any) *misspelt {
 	m.at = fmt.Sprintf(format, a...) + m.at
 	return m
 }
 
-// checkNames refuses unknown enum values. Other values fit m: protojson has read them. It searches the text
-// and keeps nothing of it.
+// checkNames refuses unknown enum values; protojson has checked all others. It searches the text and keeps
+// nothing of it.
 func checkNames(v gjson.Result, m protoreflect.MessageDescriptor) (bad *misspelt) {
 	if !v.IsObject() {
 		return nil // a type with a JSON form of its own

@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Console has the questions that operators ask of all nodes. Nodes that do not answer are named in the
-// answer, and are no error. No field is nil when a call comes.
+// Console has the questions of operators to all nodes. An answer names the nodes that did not answer; they are no
+// error. No field is nil when a call comes.
 type Console struct {
 	Overview  func(context.Context, *petrelv1.GetOverviewRequest) *petrelv1.Overview
 	Refusals  func(context.Context, *petrelv1.ListRefusalsRequest) *petrelv1.ListRefusalsResponse
@@ -26,9 +26,9 @@ type Console struct {
 	Preview   func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse
 	SetLimits func(context.Context, *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse // what it has changed
 	Online    func(im.Account) bool                                                         // as far as this node knows
-	// other nodes, as far as this one knows
+	// other nodes at which a user is online, as far as this node knows
 	OnlineAt func(im.Account) []im.Node
-	// Unix milliseconds; 0: not known
+	// when a user was online last, in Unix milliseconds; 0: not known
 	LastSeen func(context.Context, im.Account) (uint64, error)
 	Owner    func(im.ConvID) (p im.Partition, node im.Node) // "": none is known
 	Kind     string                                         // of the store
@@ -36,8 +36,8 @@ type Console struct {
 
 // Refusal is a call that was refused.
 type Refusal struct {
-	Who     user.Identity // the zero value: nobody; of a login the user who was named, if there is one
-	Named   bool          // it is of a login
+	Who     user.Identity // the zero value: nobody; of a login the user whom it named, if that user exists
+	Named   bool          // Who is the user whom a login named
 	Address netip.Addr
 	What    string
 	Code    im.Code
@@ -71,8 +71,8 @@ func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect
 	s.o.Refused(r)
 }
 
-// namedUser returns the user that a request names, if the user exists; else the zero account. It takes the
-// same work for every name.
+// namedUser returns the user that a request names, if the user exists; else the zero account. It does the same
+// work for every name.
 func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
 	t, err := s.users.Tenant(ctx, fieldOf(m, "tenant"))
 	a := im.Account{Tenant: t, User: im.User(fieldOf(m, "user"))}
@@ -94,7 +94,7 @@ func (s *Server) GetOverview(ctx context.Context, r *petrelv1.GetOverviewRequest
 func (s *Server) ListRefusals(ctx context.Context,
 	r *petrelv1.ListRefusalsRequest) (*petrelv1.ListRefusalsResponse, error) {
 	q := proto.CloneOf(r)
-	if key := callOf(ctx).caller.key; key.Tenant != 0 { // "" would be all tenants
+	if key := callOf(ctx).caller.key; key.Tenant != 0 { // an empty name would mean all tenants
 		q.Tenant = key.TenantName
 	}
 	return s.o.Console.Refusals(ctx, q), nil
@@ -189,7 +189,7 @@ func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*
 // when formats a time for people.
 func when(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// judgeUser returns the reason in one word for which a user is not connected.
+// judgeUser sets why a user is not connected. loggedIn: the user has a password, or a device has logged in.
 func (s *Server) judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 	say := func(o petrelv1.TraceUserOutcome, text string) { t.Outcome, t.Text = o, text }
 	switch {

@@ -17,7 +17,7 @@ const (
 	maxConvPage  = 200
 	convPage     = 50
 	describeWait = time.Second // for the owners of a page of conversations
-	maxPerMinute = 1000        // entries that are counted
+	maxPerMinute = 1000        // the most entries that are counted for a rate
 )
 
 // ListConversations lists groups by title. If no node answers for the owner of a group, the fields that only

@@ -74,8 +74,8 @@ func (s *Server) revokeDevice(ctx context.Context, a im.Account, id string) (*pe
 	return &petrelv1.RevokeDeviceResponse{Sessions: uint32(n)}, nil
 }
 
-// devices lists a user's devices and counts the present sessions, those without a device included. current is
-// the device that asks; "": none.
+// devices lists a user's devices and counts the present sessions, with those that belong to no device. current is
+// the device that calls; "": none.
 func (s *Server) devices(ctx context.Context, a im.Account,
 	current string) (list []*petrelv1.Device, sessions int, err error) {
 	known, err := s.users.Devices(ctx, a)
@@ -103,7 +103,8 @@ func device(d user.Device, sessions int, current string) *petrelv1.Device {
 	}
 }
 
-// endDevice ends sessions without waiting for their end. Their tokens are void already, so none comes back.
+// endDevice ends the sessions of a device. It only logs an error: their tokens are void already, so no session
+// comes back.
 func (s *Server) endDevice(ctx context.Context, a im.Account, device string, code im.Code) {
 	if _, err := s.o.CloseDevice(ctx, a, device, code); err != nil {
 		s.log.WarnContext(ctx, "end sessions of a device failed", "user", string(a.User), "device", device, "req",
@@ -111,7 +112,7 @@ func (s *Server) endDevice(ctx context.Context, a im.Account, device string, cod
 	}
 }
 
-// noteRevoked enters the revocation of a device into the inbox, under the number of the device's login.
+// noteRevoked writes the revocation of a device into the user's inbox, under the number of the device's login.
 func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -128,8 +129,8 @@ func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
 	}
 }
 
-// noteSession enters a login or revocation into the inbox. An error does not undo the login or revocation.
-// Spec: P-11.5.
+// noteSession writes a login or a revocation into the user's inbox. It only logs an error: the login or
+// revocation stands. Spec: P-11.5.
 func (s *Server) noteSession(ctx context.Context, a im.Account, device string, login uint64, revoked bool) {
 	if device == "" {
 		return

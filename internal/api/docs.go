@@ -39,7 +39,7 @@ func serveDescription(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(description) // the reader is gone otherwise
 }
 
-// docs is the page, rendered once.
+// docs returns the page /docs, which is rendered once.
 var docs = sync.OnceValues(renderDocs)
 
 func serveDocs(w http.ResponseWriter, _ *http.Request) {
@@ -93,7 +93,8 @@ type (
 	}
 )
 
-// openapi is the part of the description that the page shows; the order comes from the schema.
+// openapi is the part of the description that the page shows. The order of methods and fields comes from the
+// schema.
 type openapi struct {
 	Tags  []struct{ Name, Description string }
 	Paths map[string]struct {
@@ -163,7 +164,7 @@ func (o *openapi) service(s protoreflect.ServiceDescriptor, text string, p *docP
 	return d
 }
 
-// parts lists the types inside a type.
+// parts adds the types that occur in a type to the page.
 func (o *openapi) parts(t protoreflect.MessageDescriptor, p *docPage, seen map[protoreflect.FullName]bool) {
 	for i := range t.Fields().Len() {
 		f := t.Fields().Get(i)
@@ -210,7 +211,7 @@ func (o *openapi) typ(t protoreflect.MessageDescriptor) docType {
 	return d
 }
 
-// jsonType is a kind of field as proto3 JSON writes it. Spec: P-1.4.
+// jsonType names the form of a kind of field in proto3 JSON. Spec: P-1.4.
 func jsonType(k protoreflect.Kind) string {
 	switch k {
 	case protoreflect.StringKind:
@@ -226,7 +227,7 @@ func jsonType(k protoreflect.Kind) string {
 	}
 }
 
-// maxLine bounds an example on one line, in bytes.
+// maxLine is how long an example may be on one line, in bytes.
 const maxLine = 80
 
 // inOrder returns an example with its fields in the order of the schema.
@@ -251,7 +252,7 @@ func inOrder(t protoreflect.MessageDescriptor, example []byte) string {
 	return body.String()
 }
 
-// curl returns a call to copy.
+// curl returns a command that calls a method.
 func curl(path, kind, body string) string {
 	auth := ""
 	switch kind {

@@ -21,8 +21,8 @@ import (
 // errorHeader carries the catalogue's code of an error. Spec: P-12.3.
 const errorHeader = "Petrel-Error"
 
-// asCode converts err into an error for the caller. Other text goes to the log, under the id of the request.
-// Spec: P-9.4.
+// asCode converts err into an error for the caller. The text of an error without a code only goes to the log,
+// under the id of the request. Spec: P-9.4.
 func (s *Server) asCode(ctx context.Context, procedure string, err error) *im.Error {
 	e, ok := errors.AsType[*im.Error](err)
 	switch {
@@ -50,8 +50,8 @@ var connectCodes = map[int]connect.Code{
 	507: connect.CodeResourceExhausted,
 }
 
-// asConnect keeps all of e: the catalogue's code as a header, the rest as the detail petrel.v1.Error. Spec:
-// P-10.3, P-12.3.
+// asConnect converts e and loses nothing: the catalogue's code becomes a header, the rest the detail
+// petrel.v1.Error. Spec: P-10.3, P-12.3.
 func asConnect(e *im.Error) *connect.Error {
 	code, ok := connectCodes[e.Code.Info().HTTP]
 	if !ok {
@@ -106,7 +106,7 @@ func (a *answer) complete(e *im.Error) {
 	_, _ = a.ResponseWriter.Write(body) // the caller is gone otherwise
 }
 
-// ofConnect converts an error that Connect has found by itself into one of the catalogue.
+// ofConnect converts an error of Connect's own into one of the catalogue; nil: the caller did not cause it.
 func ofConnect(code connect.Code, message string) *im.Error {
 	switch code {
 	case connect.CodeCanceled, connect.CodeDeadlineExceeded:

@@ -44,8 +44,8 @@ func (s *Server) CreateGroup(ctx context.Context,
 	for _, u := range m.Users {
 		change.Added = append(change.Added, &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER})
 	}
-	// A repeat is answered with the first entry, whatever it asks for: the id of that entry tells the first
-	// request.
+	// A repeat gets the first entry as its answer, even if it asks for another group. So the client message id of
+	// that entry is a hash of the request, by which sameGroup notices this.
 	sum := hashOf("group", m.Title, strings.Join(m.Users, "\n"))
 	k := "create:" + hex.EncodeToString(sum[:16])
 	send := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: id}, Keyed: true, Create: record(m.Title, "")}
@@ -64,7 +64,7 @@ func (s *Server) CreateGroup(ctx context.Context,
 	return &petrelv1.CreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq)}, nil
 }
 
-// sameGroup tells whether the same request made a group. Codes: conflict.
+// sameGroup returns an error if another request, with another hash k, has made the group. Codes: conflict.
 func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
 	p, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).History, &convpb.GetHistory{Limit: 1})
 	if err != nil || len(p.Rows) == 0 {
@@ -74,7 +74,7 @@ func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
 	if err := wire.ParseMessage(p.Rows[0], &first); err != nil {
 		return err
 	}
-	if first.Seq == 1 && first.ClientMsgId != k { // retention may have removed it
+	if first.Seq == 1 && first.ClientMsgId != k { // else retention has removed the first entry
 		return im.Errorf(im.CodeConflict, "this request id was used before for another group")
 	}
 	return nil
@@ -155,7 +155,7 @@ func (s *Server) ListMembers(ctx context.Context, a im.Account, key im.Key,
 	return s.memberPage(ctx, key, a.User, r.After, r.Limit)
 }
 
-// memberPage lists members; user "" is the operator.
+// memberPage lists members of a conversation; user "" means the operator.
 func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after string,
 	limit uint32) (*petrelv1.ListMembersResponse, error) {
 	page, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: user}, (*conv.Owner).Members,
@@ -168,7 +168,7 @@ func (s *Server) userChange(ctx context.Context, conv, request string,
 	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	a, key, err := keyOf(ctx, conv)
 	if ch := m.GetMembers(); err == nil && ch != nil {
-		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // to leave costs nothing
+		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // who leaves a group pays nothing
 	}
 	if err != nil {
 		return nil, err
@@ -176,9 +176,9 @@ func (s *Server) userChange(ctx context.Context, conv, request string,
 	return s.change(ctx, key, a.User, request, m)
 }
 
-// payNames counts the users that a change of members by a names: it writes into the list of each of them. By
-// adding and removing a thousand users in turns, one user would write more than everybody else together.
-// Codes: rate_limited. Spec: P-9.2.
+// payNames counts the users that account a names in a change of members: the change writes into the list of each
+// of them. Without this limit, one user who adds and removes a thousand users in turns would write more than
+// everybody else together. Codes: rate_limited. Spec: P-9.2.
 func (s *Server) payNames(a im.Account, names int) error {
 	n := s.o.MembersPerMinute
 	if names == 0 {
@@ -189,7 +189,7 @@ func (s *Server) payNames(a im.Account, names int) error {
 	})
 }
 
-// change makes one entry of a conversation; from "" is the operator.
+// change adds one entry to a conversation; from "" means the operator.
 func (s *Server) change(ctx context.Context, key im.Key, from im.User, request string,
 	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	send := &conv.Send{Conv: key, Keyed: true}

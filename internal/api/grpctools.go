@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// servicesOn are the names of the services that a listener has.
+// servicesOn returns the names of the services that a listener has.
 func servicesOn(on Listener) []string {
 	if on == Inside {
 		return []string{petrelv1connect.AdminServiceName, petrelv1connect.OperatorServiceName,
@@ -24,8 +24,8 @@ func servicesOn(on Listener) []string {
 	}
 }
 
-// toolsOfGRPC serves the requests of gRPC tools without a credential: the schema, which is public, and the
-// health. Spec: P-12.1.
+// toolsOfGRPC serves what tools for gRPC ask without a credential: the schema, which is public, and the health.
+// Spec: P-12.1.
 func (s *Server) toolsOfGRPC(on Listener, rest *http.ServeMux) {
 	names := servicesOn(on)
 	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxStrangerBytes),
@@ -36,7 +36,7 @@ func (s *Server) toolsOfGRPC(on Listener, rest *http.ServeMux) {
 	rest.Handle(grpchealth.NewHandler(health{s, names}, opts...))
 }
 
-// health answers for the services of a listener.
+// health answers health checks for the services of a listener.
 type health struct {
 	s     *Server
 	names []string

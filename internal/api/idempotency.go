@@ -30,14 +30,13 @@ import (
 // maxRequestID is in bytes. Spec: P-12.4.
 const maxRequestID = 60
 
-// Answers are kept for repeatTime, and forgotten at the latest sweepEvery
-// later.
+// Answers are kept for repeatTime, and deleted at most sweepEvery later.
 const (
 	repeatTime = time.Hour // P-12.4
 	sweepEvery = 10 * time.Minute
 )
 
-// hash is a hash of several parts. Other parts never give the same hash.
+// hash is a hash of several parts, each hashed with its length: different parts have different hashes.
 type hash = [sha256.Size]byte
 
 func hashOf(purpose string, parts ...string) hash {
@@ -51,17 +50,17 @@ func hashOf(purpose string, parts ...string) hash {
 	return hash(h.Sum(nil))
 }
 
-// claimTime is how long a call counts as under way on another node that writes no more about it: longer than
-// a call may take. claimPoll is the interval at which a repeat checks for the end of the first call.
+// claimTime is how long a call on another node counts as under way if that node writes no more about it. It is
+// longer than a call may take. claimPoll is the interval at which a repeat checks for the end of the first call.
 const (
 	claimTime = 3 * requestTimeout
 	claimPoll = 50 * time.Millisecond
 )
 
-// idempotent gives a repeated call the answer of the first one, without doing it again. The effect of a call
-// and the record of its answer are two commits: a crash between them makes a repeat a new call. A failed call
-// leaves no record. Where other nodes serve calls too, a record marks the call as under way from its
-// beginning, and a repeat on another node waits for its end. Spec: P-12.4.
+// idempotent gives a repeated call the answer of the first one, without running it again. The effect of a call
+// and the record of its answer are two commits: after a crash between them a repeat is a new call. A failed call
+// leaves no record. If other nodes serve calls too, a record marks the call as under way from its beginning, and
+// a repeat on another node waits for its end. Spec: P-12.4.
 func (s *Server) idempotent(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		name := procedure(req.Spec())
@@ -96,7 +95,7 @@ func (s *Server) idempotent(next connect.UnaryFunc) connect.UnaryFunc {
 			}
 			return connect.NewResponse(res), nil
 		}
-		// The call goes on when its caller goes away: its effect would have no record.
+		// The call goes on when its caller hangs up: else it could have an effect and no record.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		defer cancel()
 		res, err := next(ctx, req)
@@ -118,17 +117,17 @@ type repeat struct {
 
 	remote netip.Addr // of the caller
 
-	was   []byte // the record that answer found; nil: none
-	claim []byte // the record that says that this call is under way; nil: none does
+	was   []byte // the record that answer has found; nil: none
+	claim []byte // the record by which this call is marked as under way; nil: it is not
 
 	content, stretched string // set by read
 }
 
-// passwords are the fields with passwords. A hash of a request must not help to guess them, so they are
-// stretched before.
+// passwords are the fields with passwords. They are stretched before they are hashed, so that the hash of a
+// request does not help to guess them.
 var passwords = []protoreflect.Name{"password", "old_password", "new_password"}
 
-// read collects the content that identifies the call. It is costly if there is a password in it.
+// read collects the content that identifies the call. With a password in it, that costs as much as a login.
 func (r *repeat) read(ctx context.Context) error {
 	m := proto.Clone(r.msg).ProtoReflect()
 	m.SetUnknown(nil)
@@ -155,8 +154,8 @@ func (r *repeat) read(ctx context.Context) error {
 
 func (r *repeat) digest() hash { return hashOf("content", r.content, r.stretched) }
 
-// seal opens and closes an answer with a key that only the caller has: the database alone does not reveal the
-// tokens in it.
+// seal returns the cipher for the recorded answer. Its key is made of the admin key or session of the caller, if
+// any, and of the request: the database alone does not reveal the tokens in the answer.
 func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
 	key := hashOf("answer", callOf(ctx).caller.credential, r.content, r.stretched)
 	block, err := aes.NewCipher(key[:])
@@ -166,8 +165,8 @@ func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// allow counts a repeat that costs a password's hash as a login costs it. Calls of an admin key are not
-// limited here either. Codes: rate_limited.
+// allow counts a repeat with a password, because its hash costs as much as a login. Calls with an admin key are
+// not limited here. Codes: rate_limited.
 func (r *repeat) allow(ctx context.Context) error {
 	fields := r.msg.ProtoReflect().Descriptor().Fields()
 	secret := func(name protoreflect.Name) bool { return fields.ByName(name) != nil }
@@ -178,8 +177,9 @@ func (r *repeat) allow(ctx context.Context) error {
 	return r.s.users.AllowRepeat(c.identity.Account, r.remote)
 }
 
-// begin returns the answer of the first call. nil: this is the first one, and no other node begins it. Codes:
-// conflict, store_stalled (it is under way), and those of allow.
+// begin returns the answer of the first call, and waits while that is under way on another node. nil: this is the
+// first call; if other nodes serve calls too, it is marked as under way. Codes: conflict, store_stalled (the
+// first call is still under way), and those of allow.
 func (r *repeat) begin(ctx context.Context) ([]byte, error) {
 	for {
 		again, busy, err := r.answer(ctx)
@@ -200,8 +200,8 @@ func (r *repeat) begin(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// take records that the call is under way here. This is a write: a caller without a credential gets no more
-// of them than repeats. ErrChanged: another call was quicker.
+// take marks the call as under way. That is a write, so a caller without a credential may have only as many as
+// repeats. ErrChanged: another call was quicker.
 func (r *repeat) take(ctx context.Context) error {
 	if c := callOf(ctx).caller; c.anonymous() {
 		if err := r.s.users.AllowRepeat(im.Account{}, r.remote); err != nil {
@@ -220,7 +220,7 @@ func (r *repeat) take(ctx context.Context) error {
 	return err
 }
 
-// release removes a claim without an answer.
+// release removes the mark of a call that ended without an answer.
 func (r *repeat) release(ctx context.Context) {
 	if r.claim == nil {
 		return
@@ -329,7 +329,7 @@ func (s *Server) sweep(ctx context.Context) error {
 	for err == nil && len(old) > 0 {
 		n := min(batch, len(old))
 		err = s.o.Store.Update(ctx, old[:n])
-		if errors.Is(err, store.ErrChanged) { // another node does the same; what is left is for the next time
+		if errors.Is(err, store.ErrChanged) { // another node sweeps too; the next sweep deletes the rest
 			err = nil
 		}
 		old = old[n:]
@@ -354,15 +354,15 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// turns lets one call at a time through for each key.
+// turns lets one call at a time run for each key.
 type turns struct {
 	mu   sync.Mutex     // tier 0; guards the field below
 	keys map[hash]*turn // of calls under way
 }
 
 type turn struct {
-	ch    chan struct{} // capacity 1; who puts the token in has the turn
-	users int           // who has it or waits for it
+	ch    chan struct{} // capacity 1; the call that puts the token in has the turn
+	users int           // calls that have the turn or wait for it
 }
 
 // enter waits for the turn of a key; leave gives it back.
@@ -394,7 +394,7 @@ func (t *turns) enter(ctx context.Context, key hash) (leave func(), err error) {
 	}
 }
 
-// fieldOf is a text field of a message; "" when it has none of that name.
+// fieldOf returns a text field of a message; "" when the message has no such field.
 func fieldOf(m proto.Message, name protoreflect.Name) string {
 	r := m.ProtoReflect()
 	f := r.Descriptor().Fields().ByName(name)
@@ -404,8 +404,8 @@ func fieldOf(m proto.Message, name protoreflect.Name) string {
 	return r.Get(f).String()
 }
 
-// callerName returns the caller to whom a request id belongs. Without a credential there is none: the content
-// then names the caller.
+// callerName returns the name of the caller to whom a request id belongs. Without a credential, fields of the
+// request make the name.
 func callerName(ctx context.Context, msg proto.Message) string {
 	if c := callOf(ctx).caller; !c.anonymous() {
 		return c.name()

@@ -17,7 +17,7 @@ const (
 	Inside                 // listen.admin: for operators
 )
 
-// forOperators tells whether a method is served on Inside only.
+// forOperators reports whether a method is served on the listener Inside only.
 func (m *method) forOperators() bool {
 	switch m.scope {
 	case scopeServer, scopeBackup, scopeAdmin:
@@ -46,7 +46,7 @@ func (s *Server) turnedAway(on Listener, m *method) *im.Error {
 	return nil
 }
 
-// Handler serves the listener's part of the services, the pages about them, and the handlers in rest.
+// Handler serves the methods of a listener, the pages about them, and the handlers in rest.
 func (s *Server) Handler(on Listener, rest *http.ServeMux) http.Handler {
 	if on == Inside {
 		rest.HandleFunc("GET /setup", toEnrollment)
@@ -68,8 +68,8 @@ func (s *Server) handle(on Listener, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, on, next) })
 }
 
-// RequireKey lets requests to h pass that carry an admin key with the scope server, or a session with it. h
-// is on the listener Inside. Spec: P-10.2.
+// RequireKey passes a request on to h if it has an admin key, or the token of a session, with the scope server
+// for all tenants. h is on the listener Inside. Spec: P-10.2.
 func (s *Server) RequireKey(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _, err := s.o.Operators.AuthenticateOperator(r.Context(), bearer(r.Header))
@@ -93,5 +93,5 @@ func bearer(h http.Header) string {
 	return ""
 }
 
-// ExposedHeaders are the answer headers with data that the bodies lack.
+// ExposedHeaders returns the headers of answers that pages may read, because the bodies lack their values.
 func ExposedHeaders() []string { return []string{errorHeader, "Request-Id", "Retry-After"} }

@@ -33,8 +33,8 @@ func (s *Server) Exchange(ctx context.Context, r *petrelv1.ExchangeRequest) (*pe
 	return s.loggedIn(ctx, l, err)
 }
 
-// Refresh turns a refresh token into a new pair. One that is used again ends
-// the device. Spec: P-11.3.
+// Refresh exchanges a refresh token for a new pair of tokens. A token that is used a second time ends its device.
+// Spec: P-11.3.
 func (s *Server) Refresh(ctx context.Context, r *petrelv1.RefreshRequest) (*petrelv1.LoginResponse, error) {
 	l, err := s.users.Refresh(ctx, r.RefreshToken, r.RequestId)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Server) Refresh(ctx context.Context, r *petrelv1.RefreshRequest) (*petr
 	return s.tokens(ctx, l), nil
 }
 
-// loggedIn ends the sessions that a login ends, and tells of it.
+// loggedIn ends the sessions of devices that a login has replaced, and writes the login into the inbox.
 func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*petrelv1.LoginResponse, error) {
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func deviceRef(d *petrelv1.DeviceRef) user.DeviceRef {
 	return user.DeviceRef{ID: d.GetId(), Kind: d.GetKind(), Name: d.GetName()}
 }
 
-// remote is the caller's address; the zero value when there is none.
+// remote returns the caller's address; the zero value when there is none.
 func remote(r connect.AnyRequest) netip.Addr {
 	return addrOf(r.Peer().Addr)
 }

@@ -58,8 +58,8 @@ func (s *Server) GetHistory(ctx context.Context, r *petrelv1.GetHistory) (*petre
 	return s.route.HistoryPage(ctx, a, r, s.o.PageSize(), conv.Extras{Refs: true, Notes: true})
 }
 
-// Sync returns the changes since a token. It ends no lag: that is left to the session that has it. Spec:
-// P-6.2.
+// Sync returns the changes since a token. It does not end the lag of a session: only a sync of that session does.
+// Spec: P-6.2.
 func (s *Server) Sync(ctx context.Context, r *petrelv1.Sync) (*petrelv1.SyncPage, error) {
 	a := identity(ctx).Account
 	return s.o.Inbox.Sync(ctx, a, r.Token,
@@ -84,7 +84,7 @@ func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key,
 		Next: list.GetNext()}, err
 }
 
-// reactRate limits a user's changes of notes, less often than their sends and beside them. Spec: P-9.2.
+// reactRate returns the limit of a user's changes of notes. They do not count as sends. Spec: P-9.2.
 func reactRate() rate.Limit { return rate.Per(5, time.Second, 20) }
 
 // React adds a reaction of the caller to a message, or takes it away. Spec: P-5.11.
@@ -126,8 +126,7 @@ func (s *Server) ListPins(ctx context.Context, a im.Account, key im.Key,
 		&convpb.ListPins{Before: r.Before})
 }
 
-// read runs f at the caller's turn, as all expensive reads do, whichever way they are asked for. Codes:
-// overloaded, store_stalled (ctx ended).
+// read runs an expensive read, f, when it is the caller's turn. Codes: overloaded, store_stalled (ctx ended).
 func read[T any](ctx context.Context, s *Server, f func() (*T, error)) (answer *T, err error) {
 	if s.o.Reads == nil {
 		return f()
@@ -141,8 +140,8 @@ func read[T any](ctx context.Context, s *Server, f func() (*T, error)) (answer *
 	return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 }
 
-// turnOf returns the account whose turns a call uses: that of its user. Each admin key has an account of its
-// own, with a name that no user can have.
+// turnOf returns the account whose turns a call uses: its user, or an account of the admin key's own, with a name
+// that no user can have.
 func turnOf(ctx context.Context) im.Account {
 	if callOf(ctx).caller.key == nil {
 		return identity(ctx).Account

@@ -10,14 +10,14 @@ const (
 	aKey                  // an admin key with the method's scope
 )
 
-// repetition is the reason for which a repeated call is safe. Spec: P-12.4.
+// repetition says why a repeated call is safe. Spec: P-12.4.
 type repetition uint8
 
 const (
 	reads    repetition = iota // changes nothing
 	recorded                   // the answer is kept under its request id
-	entry                      // an entry of a conversation, whose id follows from the request id
-	natural                    // without a request id: another id of its own, or the same state after it
+	entry                      // the id of the conversation entry that it makes follows from the request id
+	natural                    // safe without a request id: it has another id, or leaves the same state
 )
 
 // method is the row of one method in the table.
@@ -27,12 +27,12 @@ type method struct {
 	scope  string // of an admin key; "admin" covers all
 	repeat repetition
 	paced  bool // counts as a send of the user
-	turn   bool // waits for its turn among all that reads a lot
+	turn   bool // an expensive read: waits for its turn among them
 	slow   bool // may take minutes
-	inside bool // for operators, though it needs no scope of theirs
+	inside bool // for operators, though it needs none of their scopes
 	follow bool // can be answered again and again: the timeMs of an answer is the afterMs of the next request
 	trace  tracing
-	login  string // logs somebody in: how
+	login  string // how it logs somebody in, as metrics call it; "": it does not
 }
 
 // The scopes of admin keys. Spec: P-10.6.
@@ -45,11 +45,11 @@ const (
 	scopeServer        = "server"
 	scopeBackup        = "backup"
 
-	scopeAny = "any" // whatever the key may do
+	scopeAny = "any" // every key may call, whatever its scopes
 )
 
-// table has all methods that are served. It decides who may call them; a method of the schema without a row
-// here is denied, and a test fails.
+// table has all methods that are served, and says who may call them. A method of the schema without a row here is
+// denied, and a test fails.
 var table = map[string]method{
 	"petrel.v1.SetupService/Redeem": {serve: unary((*Server).Redeem), access: anybody, repeat: natural, inside: true,
 		trace: durably},
@@ -239,8 +239,8 @@ var table = map[string]method{
 		scope: scopeAdmin, slow: true},
 }
 
-// Credential returns the kind of credential of a method, "petrel.v1.Service/Method": "" none, "token" an
-// access token, "key" an admin key with a scope; "any": either.
+// Credential returns the kind of credential that a method, "petrel.v1.Service/Method", needs: "" none, "token" an
+// access token, "key" an admin key with the scope. With the scope "any" every admin key will do.
 func Credential(method string) (kind, scope string) {
 	switch m := table[method]; m.access {
 	case aUser:

@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// BeginEnrollment describes the purpose of a code. Spec: P-10.10.
+// BeginEnrollment describes what a code is for. Spec: P-10.10.
 func (s *Server) BeginEnrollment(ctx context.Context,
 	r *petrelv1.BeginEnrollmentRequest) (*petrelv1.BeginEnrollmentResponse, error) {
 	e, err := s.o.Operators.BeginEnrollment(ctx, r.Code)
@@ -31,7 +31,7 @@ func (s *Server) BeginEnrollment(ctx context.Context,
 	}, nil
 }
 
-// Enroll makes an operator, and logs them in. Spec: P-10.10.
+// Enroll gives an operator a password and a second factor, and logs them in. Spec: P-10.10.
 func (s *Server) Enroll(ctx context.Context, r *petrelv1.EnrollRequest) (*petrelv1.EnrollResponse, error) {
 	e, err := s.o.Operators.Enroll(ctx, r.Code, r.Name, r.Password, r.Secret, strings.TrimSpace(r.Digits))
 	if err != nil {
@@ -60,7 +60,8 @@ func (s *Server) LogIn(ctx context.Context, r *petrelv1.OperatorLogInRequest) (*
 	return s.begun(ctx, &session), nil
 }
 
-// begun records a session that has begun in this call. The audit log has it under the new session.
+// begun makes the new session the caller of this call, so that the audit log names it. It returns a description
+// of the session.
 func (s *Server) begun(ctx context.Context, o *operator.Session) *petrelv1.OperatorSession {
 	rate.Vouch(ctx)
 	callOf(ctx).caller = &caller{key: &o.Key, expires: o.Expires}
@@ -143,8 +144,8 @@ func (s *Server) RemoveOperator(ctx context.Context,
 	return &petrelv1.RemoveOperatorResponse{}, s.o.Operators.RemoveOperator(ctx, r.Name)
 }
 
-// enrollPath is the page of the console for operators with a code. A browser does not send the part after #,
-// so the code is in no log.
+// enrollPath is the page of the console on which an operator redeems a code. A browser does not send the part of
+// a URL after #, so the code is in no log.
 const enrollPath = "/admin/enroll#k="
 
 func enrollmentCode(code string, o *operator.Operator, err error) (*petrelv1.EnrollmentCode, error) {

@@ -22,19 +22,19 @@ type call struct {
 	id     string
 	remote netip.Addr // of the caller; the zero value: not known
 	inside bool       // it came to the address of operators
-	caller *caller    // set by a session, else by the gate
+	caller *caller    // set by Call for a session, else by the gate
 	stream *stream    // of HTTP/2; nil: it has none
-	err    *im.Error  // how it ended, if it was refused
+	err    *im.Error  // why it was refused; nil: it was not
 
-	leaveQueue func() // gives its turn among the calls of users to another; nil: it has had none
+	leaveQueue func() // passes on its turn among the calls of users; nil: it has not had one
 
 	changes []audit.Detail // what it has changed, for the audit log: see changed
 
-	refused   *caller   // whom the gate did not let past, if it knows; else nil
+	refused   *caller   // the caller whom the gate refused; nil: none, or not known
 	counted   int       // bytes of its body that the pace of its user has taken
-	overdrawn *im.Error // its body was too much, with all others under way or before; else nil
-	answer    int       // bytes that its answer was counted with, until it is written
-	reached   bool      // our code was: what Connect found before that is about what the caller sent
+	overdrawn *im.Error // why its body was not read, or it got no turn; else nil
+	answer    int       // bytes reserved for its answer until that is written
+	reached   bool      // our code was reached: errors that Connect found earlier are about the request
 }
 
 type callKey struct{}
@@ -47,7 +47,7 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
-// changed records a change for the audit log: a value before and after the call. Equal values are left out.
+// changed records, for the audit log, a value before and after the call. Equal values are left out.
 func changed(ctx context.Context, name, before, after string) {
 	if before != after {
 		c := callOf(ctx)
@@ -56,8 +56,9 @@ func changed(ctx context.Context, name, before, after string) {
 	}
 }
 
-// serve handles all of HTTP but the WebSocket: it names the request, refuses secrets in the URL, and gives
-// errors of Connect the form of all others. Other requests go to next. Spec: P-12.2, P-12.3.
+// serve handles all HTTP requests but those for the WebSocket. It gives each an id, refuses secrets in the URL,
+// and gives errors of Connect the form of all others. A request that calls no method goes to next. Spec: P-12.2,
+// P-12.3.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next http.Handler) {
 	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr), inside: on == Inside}
 	w.Header().Set("Request-Id", c.id)
@@ -88,10 +89,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	case known && s.turnedAway(on, &m) != nil:
 		s.refuse(a, r, s.turnedAway(on, &m))
 	case known && !m.forOperators() && s.o.Stopping():
-		w.Header().Set("Connection", "close") // the next call of this client, or proxy, goes elsewhere
+		w.Header().Set("Connection", "close") // so that the client, or proxy, sends its next call elsewhere
 		s.refuse(a, r, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second})
 	case known:
-		w.Header().Set("Cache-Control", "no-store") // there are tokens in answers, and messages
+		w.Header().Set("Cache-Control", "no-store") // answers have tokens and messages in them
 		if m.slow {
 			// An error means that the connection has no deadlines; then the general one applies.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -117,7 +118,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	}
 }
 
-// invoke serves a method.
+// invoke serves a call of a method.
 func (s *Server) invoke(a *answer, r *http.Request) {
 	a.ours, a.read = true, &requestBody{ReadCloser: r.Body}
 	r.Body = a.read
@@ -129,18 +130,18 @@ func (s *Server) invoke(a *answer, r *http.Request) {
 	}
 	s.finish(a, r)
 	if r.ProtoMajor == 2 {
-		// Here the answer waits for a slow client, while it still counts. An error means that the connection
-		// is over.
+		// Flush waits for a slow client, while the answer is still counted. An error means that the connection is
+		// over.
 		_ = http.NewResponseController(a.ResponseWriter).Flush()
 	}
 }
 
-// refuse ends a request with e in the protocol it came in.
+// refuse ends a request with e, in the protocol of the request.
 func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 	if a.wrote {
 		return // it has an answer, or a part of one
 	}
-	if !a.ours && a.refuses != nil { // of a call, invoke has waited
+	if !a.ours && a.refuses != nil { // for a call, invoke has called it
 		a.refuses()
 	}
 	callOf(r.Context()).err = e

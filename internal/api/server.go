@@ -34,8 +34,8 @@ import (
 // Options are the parts that the services use.
 type Options struct {
 	Log       *slog.Logger     // nil: nowhere
-	Now       func() time.Time // how old an answer is; nil: the wall clock
-	Store     store.Store      // of the answers to calls with a request id
+	Now       func() time.Time // the clock of rates and kept answers; nil: the wall clock
+	Store     store.Store      // keeps answers to calls with a request id, and reports of backups
 	Users     *user.Users
 	Operators *operator.Operators
 	Convs     *conv.Convs
@@ -43,50 +43,50 @@ type Options struct {
 	Inbox     *inbox.Syncer
 	Stored    *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
 
-	Reads *share.Queue           // runs what reads a lot, for all users fairly; nil: the caller does
-	Calls *share.Queue           // of users over HTTP, in which they wait for their turn; nil: they do not
-	Pace  *rate.Pace[im.Account] // of calls of users; nil: there is none
-	Turns share.Turns            // of large requests and answers, which are decoded and encoded; nil: one at a time
+	Reads *share.Queue           // runs expensive reads, fairly among users; nil: they run at once
+	Calls *share.Queue           // in which calls of users over HTTP wait for their turn; nil: they do not wait
+	Pace  *rate.Pace[im.Account] // delays calls of users over HTTP; nil: nothing does
+	Turns share.Turns            // in which large requests are decoded and large answers encoded; nil: one at a time
 	Audit *audit.Log             // nil: nothing is recorded
 
 	// Shared: other nodes serve calls on the store too. Then a call with a request id costs one more write,
 	// which shows them that it is under way.
 	Shared bool
 
-	CloseUser func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions
-	// a user has changed who may see when they are online
+	CloseUser func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions, returns how many
+	// called when a user has changed who may see that they are online
 	PresenceChanged func(im.Account)
-	// ends a device's; "": those without a device
+	// ends a device's sessions; device "": those without a device
 	CloseDevice func(context.Context, im.Account, string, im.Code) (int, error)
 	Sessions    func(context.Context, im.Account) (map[string]int, error) // connected now, by device
-	// waits until the members' lists have what was changed
+	// waits until the members' lists of conversations show the last change
 	Settle       func(context.Context, im.Key) error
 	Limits       func() *petrelv1.ServerLimits // of this node
 	Stats        func() *petrelv1.Stats
 	CompactStore func(context.Context) error
 	Checkpoint   func(context.Context) (name string, err error) // for a backup
-	Redeemed     func()                                         // the setup code was used
+	Redeemed     func()                                         // called when the setup code was used
 	BodyBytes    func() int
 	PageSize     func() int // messages in a page of history
 
 	GroupsPerHour      int // that one user may make; negative: no limit
 	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit
 	StrangersPerSecond int // calls without a credential from one address; negative: no limit
-	UnderWayBytes      int // of the bodies of calls, and again of their answers; 0: 64 MiB
-	Followers          int // calls that are answered again and again, at once; 0: 32
+	UnderWayBytes      int // bound of the bodies of calls under way, and of their answers; 0: 64 MiB
+	Followers          int // answer streams at once; 0: 32
 
 	Node      string      // of this server
 	Version   string      // of this server
 	CallsOnly bool        // on the public listener the methods are reached over the long connection only
 	Ready     func() bool // whether the server takes requests, as /readyz says; nil: always
-	Stopping  func() bool // the process ends: calls but those of operators are refused; nil: it does not
+	Stopping  func() bool // the process ends: only calls of operators are served; nil: it does not
 	Pressed   func() bool // memory is full; nil: it never is
 	BackEnds  func() bool // methods for back ends are served on the public listener too; nil: they are
 
 	Cluster Cluster
 	Console Console
 
-	// Refused is called for each refused call. It must not block. nil: no calls.
+	// Refused is called for each refused call. It must not block. nil: nothing is called.
 	Refused func(Refusal)
 }
 
@@ -115,7 +115,7 @@ type Server struct {
 	table    map[string]method
 	turns    turns
 	changing changing
-	rates    rate.Table[rateKey] // of what users do
+	rates    rate.Table[rateKey] // of actions of users
 
 	admission admission
 	followers chan struct{} // capacity: how many there may be; a token for each
@@ -133,7 +133,7 @@ const outcomeOK = "ok"
 // maxRequestBytes bounds a call's message.
 const maxRequestBytes = 1 << 20
 
-// requestTimeout bounds the wait of a call for the store.
+// requestTimeout bounds the time that a call spends in its handler, except for methods that the table calls slow.
 const requestTimeout = 10 * time.Second
 
 // New makes the services.
@@ -179,7 +179,7 @@ func New(o Options) *Server {
 	bounded, turns := newBoundedRequests(), newCoding(o.Turns)
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
-		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
+		connect.WithCompression("gzip", nil, nil), // no compression: a small body must not become a large one
 		connect.WithCodec(protoCodec{turns, bounded}), connect.WithCodec(jsonCodec{"json", turns, bounded}),
 		connect.WithCodec(jsonCodec{"json; charset=utf-8", turns, bounded}),
 		connect.WithRequestGate(s.gate),

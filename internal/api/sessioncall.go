@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// Call runs a method for the user of a session, through the handlers of HTTP, and so with the same answer.
-// Request and answer are JSON or protobuf. Codes: no_method, and those of the method. Spec: P-10.4.
+// Call runs a method for the user of a session. It uses the handlers of HTTP, so the answer is the same. Request
+// and answer are JSON or protobuf. Codes: no_method, and those of the method. Spec: P-10.4.
 func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr, name string, asJSON bool,
 	request io.Reader) ([]byte, error) {
 	m, ok := table[name]
@@ -41,7 +41,7 @@ func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr,
 	return kept.body.Bytes(), nil
 }
 
-// keep serves a method, and keeps its answer. From then on the answer counts in the queue of its connection.
+// keep serves a call, returns its answer, and releases the room that boundAnswer has reserved.
 func (s *Server) keep(r *http.Request) *keptAnswer {
 	kept := &keptAnswer{header: http.Header{}}
 	s.invoke(&answer{ResponseWriter: kept}, r)
@@ -49,7 +49,7 @@ func (s *Server) keep(r *http.Request) *keptAnswer {
 	return kept
 }
 
-// keepRefusal keeps the answer of a refused call.
+// keepRefusal returns the answer of a refused call.
 func (s *Server) keepRefusal(r *http.Request, e *im.Error) *keptAnswer {
 	kept := &keptAnswer{header: http.Header{}}
 	s.refuse(&answer{ResponseWriter: kept}, r, e)

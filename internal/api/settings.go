@@ -18,10 +18,10 @@ const (
 	maxSettings     = 64   // of the account, of one conversation, of one other user
 	maxSettingName  = 64   // bytes
 	maxSettingValue = 1024 // bytes
-	maxSettingUsers = 1000 // of whom somebody has set something
+	maxSettingUsers = 1000 // other users for whom one user has settings
 
-	// maxAllSettings is how many bytes all settings of a user may take, with 100 for each
-	// (inbox.Syncer.SettingsRoom). That is three settings of each of 10,000 conversations.
+	// maxAllSettings bounds the bytes of all settings of a user, each counted with 100 more
+	// (inbox.Syncer.SettingsRoom). That is room for three settings of each of 10,000 conversations.
 	maxAllSettings = 4 << 20
 )
 
@@ -70,7 +70,7 @@ func (s *Server) ChangeSettings(ctx context.Context,
 	return &petrelv1.ChangeResponse{Seq: uint64(q)}, nil
 }
 
-// checkSettings checks a change by itself. Codes: invalid.
+// checkSettings checks a change without a look at the present settings. Codes: invalid.
 func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
 	if len(m.Values) == 0 || len(m.Values) > maxSettings {
 		return im.Errorf(im.CodeInvalid, "values has 1 to %d names", maxSettings)
@@ -92,7 +92,7 @@ func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
 
 // known are the settings whose values the server checks. Spec: P-8.10.
 var known = map[string]struct {
-	user  bool // of a user, else of a conversation
+	user  bool // a setting for another user, else for a conversation
 	valid func(v string) bool
 	says  string
 }{
@@ -109,14 +109,14 @@ var known = map[string]struct {
 
 func isOne(v string) bool { return v == "1" }
 
-// isNumber tells whether v is a number as JSON clients write it: whole, above 0, without
-// a sign or zeros in front, and small enough for a signed 64-bit number.
+// isNumber reports whether v is a number as JSON clients write it: whole, above 0, without a sign or zeros in
+// front, and small enough for a signed 64-bit number.
 func isNumber(v string) bool {
 	n, err := strconv.ParseUint(v, 10, 64)
 	return err == nil && n > 0 && n <= math.MaxInt64 && v == strconv.FormatUint(n, 10)
 }
 
-// areSeqs tells whether v names seqs in their only valid form: ascending, neighbours as a range.
+// areSeqs reports whether v lists seqs in the only valid form: ascending, with neighbours as a range.
 func areSeqs(v string) bool {
 	last := uint64(0)
 	for part := range strings.SplitSeq(v, ",") {

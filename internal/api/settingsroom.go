@@ -40,9 +40,9 @@ func (c *changing) leave(a im.Account, m *petrelv1.ChangeSettingsRequest) {
 	}
 }
 
-// takeRoom refuses more settings than a user may have. It counts the user's other changes under way as
-// stored, until leave is called, so that concurrent changes do not pass the bounds together. Codes: invalid,
-// overloaded (the others decide). Spec: P-8.10.
+// takeRoom refuses a change with which a user would have more settings than the bounds allow. Until leave is
+// called, the user's other changes count this one as stored, so concurrent changes do not exceed the bounds
+// together. Codes: invalid, overloaded (other changes under way decide). Spec: P-8.10.
 func (s *Server) takeRoom(ctx context.Context, a im.Account,
 	m *petrelv1.ChangeSettingsRequest) (leave func(), err error) {
 	others := s.changing.enter(a, m)
@@ -61,8 +61,8 @@ func (s *Server) takeRoom(ctx context.Context, a im.Account,
 	return leave, nil
 }
 
-// checkRoom judges a change by the present settings, and by the most that other changes may add. A change
-// that only removes or shortens values is always allowed. Codes: invalid.
+// checkRoom checks a change against the bounds, with the present settings and the most that other changes may
+// add. A change that only removes or shortens values is always allowed. Codes: invalid.
 func checkRoom(m *petrelv1.ChangeSettingsRequest, room *inbox.Room, others []*petrelv1.ChangeSettingsRequest) error {
 	names, bytes, users, grows, adds := room.Names(), room.Bytes, room.Users, false, false
 	for name, v := range m.Values {
@@ -105,7 +105,7 @@ func checkRoom(m *petrelv1.ChangeSettingsRequest, room *inbox.Room, others []*pe
 	return nil
 }
 
-// settingBytes returns the size of a setting without its value, as the bound counts it.
+// settingBytes returns how many bytes the bound counts for a setting besides its value.
 func settingBytes(m *petrelv1.ChangeSettingsRequest, name string) int {
 	return inbox.SettingBytes + len(m.Conv) + len(m.User) + len(name)
 }

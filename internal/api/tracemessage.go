@@ -21,7 +21,8 @@ import (
 const (
 	traceWait = 2 * time.Second // for the owner of a conversation
 	traceScan = 5000            // entries of a known conversation that are searched for one without a dedupe key
-	// conversations of the sender that are searched, when none is named, and entries of each
+	// conversations of the sender that are searched when the request names none, and entries in each that are
+	// searched
 	traceGuess   = 200
 	traceDefault = 50 // recipients of a page
 	traceAtOnce  = 16 // questions under way
@@ -71,9 +72,9 @@ type messageTrace struct {
 	q       *petrelv1.TraceMessageRequest
 	res     *petrelv1.TraceMessageResponse
 	key     im.Key
-	owner   im.Node        // of the conversation that was asked last, when it was; "": none is known
+	owner   im.Node        // owner of the conversation when ask asked it; "": none is known
 	traced  *convpb.Traced // nil: no conversation has answered
-	stalled bool           // a conversation that may have it does not answer
+	stalled bool           // a conversation that may have the message does not answer
 }
 
 func (tr *messageTrace) silent(nodes []string) {
@@ -95,7 +96,7 @@ func (tr *messageTrace) find(ctx context.Context) error {
 		}
 		return tr.ask(ctx, id, q)
 	}
-	for _, x := range tr.res.Refusals { // the conversation that refused it is the one to look at
+	for _, x := range tr.res.Refusals { // a conversation that has refused it is the right one
 		if id, err := im.ParseConvID(x.Conv); err == nil {
 			return tr.ask(ctx, id, q)
 		}
@@ -120,7 +121,7 @@ func (tr *messageTrace) ask(ctx context.Context, id im.ConvID, q *convpb.Trace) 
 	return err
 }
 
-// unanswered tells whether an error says that no node answers for a conversation.
+// unanswered reports whether an error means that no node answers for a conversation, and notes it in stalled.
 func (tr *messageTrace) unanswered(err error) bool {
 	code := im.CodeOf(err)
 	if err == nil || code != im.CodeStoreStalled && code != im.CodeOverloaded && code != im.CodeDraining &&
@@ -131,7 +132,7 @@ func (tr *messageTrace) unanswered(err error) bool {
 	return true
 }
 
-// guess asks the conversations of the sender.
+// guess asks the conversations of the sender for the message.
 func (tr *messageTrace) guess(ctx context.Context, q *convpb.Trace) error {
 	a := im.Account{Tenant: tr.tenant, User: im.User(tr.q.User)}
 	if _, err := tr.s.users.Get(ctx, a); err != nil {
@@ -187,7 +188,7 @@ func (tr *messageTrace) guess(ctx context.Context, q *convpb.Trace) error {
 	return nil
 }
 
-// recipients returns how far the message has come to each recipient.
+// recipients describes the entry in the answer, and how far it has come to each recipient.
 func (tr *messageTrace) recipients(ctx context.Context) error {
 	t := tr.traced
 	p, owner := tr.s.o.Console.Owner(tr.key.Conv)
@@ -264,7 +265,7 @@ func (tr *messageTrace) recipient(ctx context.Context,
 	return r, at.Silent, nil
 }
 
-// away returns why a recipient has no session.
+// away sets the state of a recipient without a session, and why there is none.
 func (tr *messageTrace) away(ctx context.Context, a im.Account, r *petrelv1.TracedRecipient, silent []string) error {
 	for _, n := range tr.s.o.Console.OnlineAt(a) {
 		if slices.Contains(silent, string(n)) {
@@ -292,7 +293,7 @@ var stateTexts = map[petrelv1.TraceState]string{
 	petrelv1.TraceState_TRACE_STATE_LAGGED:  "the client was told to sync, and has not",
 }
 
-// stateOf returns how far an entry has come to a session, by the session's present state.
+// stateOf infers how far an entry has come to a session from the session's present state.
 func stateOf(s *petrelv1.SessionInfo) petrelv1.TraceState {
 	switch {
 	case s.Lagged || s.Held:
@@ -305,7 +306,7 @@ func stateOf(s *petrelv1.SessionInfo) petrelv1.TraceState {
 	return petrelv1.TraceState_TRACE_STATE_WRITTEN
 }
 
-// conclude returns the fate of the message in one word.
+// conclude sets the outcome of the message, as a constant and as a text.
 func (tr *messageTrace) conclude() {
 	r := tr.res
 	switch {

@@ -12,8 +12,8 @@ import (
 // handler makes the HTTP handler of a method.
 type handler func(s *Server, procedure string, m method, opts ...connect.HandlerOption) http.Handler
 
-// unary makes the handler of a method from the function that answers it. It applies the table's rules beyond
-// access: the pace, and the turn among the reads.
+// unary makes the handler of a method from the function f that answers it. It applies two rules of the table: the
+// pace, and the turn among expensive reads.
 func unary[Q, A any](f func(*Server, context.Context, *Q) (*A, error)) handler {
 	return func(s *Server, procedure string, m method, opts ...connect.HandlerOption) http.Handler {
 		answer := func(ctx context.Context, q *Q) (*A, error) {
@@ -38,13 +38,13 @@ func unary[Q, A any](f func(*Server, context.Context, *Q) (*A, error)) handler {
 	}
 }
 
-// request is a pointer to a request that has certain fields.
+// request is a pointer to a request with a field tenant.
 type request[Q any] interface {
 	*Q
 	GetTenant() string
 }
 
-// inTenant finds the tenant that the request of an admin key names. Codes: invalid.
+// inTenant calls f with the tenant that the request of an admin key names. Codes: invalid.
 func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant, *Q) (*A,
 	error)) func(*Server, context.Context, *Q) (*A, error) {
 	return func(s *Server, ctx context.Context, q *Q) (*A, error) {
@@ -56,7 +56,7 @@ func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant
 	}
 }
 
-// ofUser finds the user whom the request of an admin key names. Codes: invalid, no_user.
+// ofUser calls f with the user whom the request of an admin key names. Codes: invalid, no_user.
 func ofUser[Q, A any, P interface {
 	request[Q]
 	GetUser() string
@@ -70,7 +70,7 @@ func ofUser[Q, A any, P interface {
 	}
 }
 
-// ofConv finds the conversation that the request of an admin key names. Codes: invalid, no_conversation.
+// ofConv calls f with the conversation that the request of an admin key names. Codes: invalid, no_conversation.
 func ofConv[Q, A any, P interface {
 	request[Q]
 	GetConv() string
@@ -84,7 +84,7 @@ func ofConv[Q, A any, P interface {
 	})
 }
 
-// inConv finds the conversation that the request of a user names. Codes: no_conversation.
+// inConv calls f with the conversation that the request of a user names. Codes: no_conversation.
 func inConv[Q, A any, P interface {
 	*Q
 	GetConv() string

@@ -47,7 +47,7 @@ func (s *Server) RevokeTokens(ctx context.Context, t im.Tenant,
 	return &petrelv1.RevokeTokensResponse{Sessions: uint32(n)}, nil
 }
 
-// MintToken logs a device in on the application's word. Spec: P-11.4.
+// MintToken logs a device in because the application says who its user is. Spec: P-11.4.
 func (s *Server) MintToken(ctx context.Context, r *petrelv1.MintTokenRequest) (*petrelv1.LoginResponse, error) {
 	l, err := s.users.Mint(ctx, r.Tenant, im.User(r.User), deviceRef(r.Device), time.Duration(r.TtlS)*time.Second)
 	return s.loggedIn(ctx, l, err)
@@ -95,7 +95,7 @@ func (s *Server) EnableUser(ctx context.Context, a im.Account,
 	return s.changeUser(ctx, a, "", func() (user.Info, error) { return s.users.Enable(ctx, a) })
 }
 
-// changeUser changes a user for the operator, then ends their sessions with a code; "": they go on.
+// changeUser changes a user for the operator, then ends the user's sessions with a code; "": they go on.
 func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code,
 	change func() (user.Info, error)) (*petrelv1.UserInfo, error) {
 	was, err := s.users.Get(ctx, a)
@@ -130,7 +130,7 @@ func (s *Server) LinkUser(ctx context.Context, a im.Account, r *petrelv1.LinkUse
 	return s.changeUser(ctx, a, code, func() (user.Info, error) { return s.users.Link(ctx, a, r.KeepPassword) })
 }
 
-// addTaken adds how much of their bound a user has stored lately.
+// addTaken adds how many bytes a user has stored lately, and their bound.
 func (s *Server) addTaken(u *petrelv1.UserInfo, a im.Account) {
 	taken, bound := s.o.Stored.Taken(time.Now(), a)
 	u.TakenBytes, u.BoundBytes = uint64(taken), uint64(bound)

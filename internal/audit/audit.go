@@ -38,19 +38,19 @@ type Options struct {
 // Record is one thing that happened.
 type Record struct {
 	Event    string  // the method that was called, or another name
-	Code     im.Code // of the refusal; empty: it was done
+	Code     im.Code // of the refusal; empty: the caller was not refused
 	Key      string  // id of the admin key of the caller
 	KeyName  string
-	Operator string // name, instead of Key: of the caller, with a session
-	Tenant   string // by name; with User: who called with an access token
+	Operator string // name of the caller, who has a session; then there is no Key
+	Tenant   string // by name; Tenant and User are those of a caller with an access token
 	User     im.User
 	Device   string
 	Address  netip.Addr // of the caller; the zero value: not known
 	Details  []Detail   // nothing secret
 }
 
-// WantsRight tells whether a code says that a caller has no right to something, or
-// must not know whether it is there.
+// WantsRight reports whether a code means that the caller has no right to something, or must not learn whether it
+// exists.
 func WantsRight(c im.Code) bool {
 	switch c {
 	case im.CodeUnauthenticated, im.CodeForbidden, im.CodeNotMember, im.CodeNoConversation, im.CodeNoKey,
@@ -60,18 +60,18 @@ func WantsRight(c im.Code) bool {
 	return false
 }
 
-// Detail is a field of what was asked for.
+// Detail is a field of the request.
 type Detail struct{ Name, Value string }
 
 const (
 	maxQueue = 4096 // records that wait to be written
 	maxBatch = 256  // records in one write
-	// sums of one minute, by who and from where; what is beyond them is summed by its code alone
+	// sums of one minute, by caller and address; further refusals are summed by their code alone
 	maxSums   = 128
-	lazy      = time.Second     // in which what nobody waits for is written
-	sumTime   = time.Minute     // in which refusals are one record
-	headEvery = time.Hour       // in which the head is logged, if it has moved, and old records are forgotten
-	lastTime  = 2 * time.Second // for the last write
+	lazy      = time.Second     // within which records that nobody waits for are written
+	sumTime   = time.Minute     // for which equal refusals are one record
+	headEvery = time.Hour       // how often the head is logged, if it has moved, and old records are removed
+	lastTime  = 2 * time.Second // for the last write, when Run ends
 )
 
 // Log is the audit log of one node. A nil Log takes everything and keeps nothing.
@@ -81,20 +81,20 @@ type Log struct {
 	node  im.Node
 	key   []byte
 
-	wake chan struct{} // capacity 1; a token: somebody waits for a record
+	wake chan struct{} // capacity 1; a token: a caller waits for a record
 
 	Written, Dropped, Failed atomic.Uint64 // records written, records lost, writes that failed
 
 	// Only Run uses these.
 	head    *head  // nil: it has to be read
 	known   uint64 // the highest number that was read or written
-	said    uint64 // the number that was logged last
+	said    uint64 // the number of the head that was logged last
 	failing bool   // the last write failed
 
 	mu      sync.Mutex      // tier 0; guards the fields below
 	queue   []*item         // at most maxQueue
 	dropped uint64          // records that did not fit the queue since the last write
-	sums    map[sumKey]*sum // of refusals; those of one window
+	sums    map[sumKey]*sum // of the refusals in the present window
 	window  time.Time       // when the present window of sums began
 	ended   bool            // nothing is written any more
 }
@@ -158,7 +158,7 @@ func (l *Log) Append(ctx context.Context, r *Record) error {
 	}
 }
 
-// Note has a record written within a second. It does not block. Records that do not fit the queue
+// Note queues a record, which is written within a second. It does not block. Records that do not fit the queue
 // are counted, and the count is a record of its own.
 func (l *Log) Note(r *Record) {
 	if l == nil {
@@ -167,9 +167,9 @@ func (l *Log) Note(r *Record) {
 	l.enqueue(&item{rec: l.encode(r)})
 }
 
-// Summed notes a frequent event, like a refusal. The first record of a caller is noted at once, as
-// by Note. Those of the same event and code that follow within a minute are one record: the last of
-// them, with their count. It does not block.
+// Summed records a frequent event, such as a refusal, and does not block. The first one of a caller is recorded
+// as by Note. Those with the same event and code that follow within a minute become one record: the last of them,
+// with their count.
 func (l *Log) Summed(r *Record) {
 	if l == nil {
 		return
@@ -196,7 +196,7 @@ func (l *Log) Summed(r *Record) {
 
 // Events that are no methods.
 const (
-	othersEvent  = "others"  // refusals of more callers than are told apart
+	othersEvent  = "others"  // refusals of callers for whom there were no more sums
 	droppedEvent = "dropped" // records that were lost
 	brokenEvent  = "broken"  // the node found that its chain had been changed
 )
@@ -232,7 +232,7 @@ func (l *Log) enqueueLocked(it *item) bool {
 	return true
 }
 
-// closeWindowLocked has the sums of a minute written, at the end of it.
+// closeWindowLocked queues the sums as records and begins a new window, if a minute is over or force is set.
 func (l *Log) closeWindowLocked(now time.Time, force bool) {
 	if !force && now.Sub(l.window) < sumTime {
 		return
@@ -248,7 +248,7 @@ func (l *Log) closeWindowLocked(now time.Time, force bool) {
 	clear(l.sums)
 }
 
-// Run writes the log until ctx ends, and then the rest.
+// Run writes the log until ctx ends, and then what is still queued.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(lazy)
 	defer tick.Stop()
@@ -275,7 +275,7 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// end writes what is left, and says where the chain ends.
+// end writes what is still queued, answers the rest with store_stalled, and logs the head of the chain.
 func (l *Log) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
 	defer cancel()
@@ -292,7 +292,7 @@ func (l *Log) end() {
 	l.sayHead()
 }
 
-// tidy says where the chain ends, and forgets what is too old.
+// tidy logs the head of the chain, and removes records that are too old.
 func (l *Log) tidy(ctx context.Context) {
 	l.sayHead()
 	if err := l.forget(ctx); err != nil && ctx.Err() == nil {
@@ -300,8 +300,8 @@ func (l *Log) tidy(ctx context.Context) {
 	}
 }
 
-// sayHead logs the head of the chain: with a copy of this log, a cut of the chain's end can be
-// proved later.
+// sayHead logs the head of the chain. With a copy of this line, it can be proved later that the end of the chain
+// was cut off.
 func (l *Log) sayHead() {
 	if h := l.head; h != nil && h.rec.Number != l.said {
 		l.said = h.rec.Number

@@ -18,9 +18,8 @@ import (
 // hashBytes is the length of the hashes and seals.
 const hashBytes = 16
 
-// placeBytes is what a key has before the name of the node: when it happened, and
-// the number of the record. So the records of all nodes are in the order of time,
-// and those of one node in the order of their numbers.
+// placeBytes is the length of what precedes the name of the node in a key: the time and the number of the record.
+// So the records of all nodes are in the order of time, and those of one node in the order of their numbers.
 const placeBytes = 8 + 8
 
 func recordKey(node im.Node, timeMs, number uint64) []byte {
@@ -29,7 +28,7 @@ func recordKey(node im.Node, timeMs, number uint64) []byte {
 	return append(b, node...)
 }
 
-// parseKey is what recordKey made a key of.
+// parseKey returns the parts of a key that recordKey has made.
 func parseKey(key []byte) (node im.Node, timeMs, number uint64, ok bool) {
 	if len(key) < placeBytes {
 		return "", 0, 0, false
@@ -37,7 +36,7 @@ func parseKey(key []byte) (node im.Node, timeMs, number uint64, ok bool) {
 	return im.Node(key[placeBytes:]), binary.BigEndian.Uint64(key), binary.BigEndian.Uint64(key[8:]), true
 }
 
-// mac is a hash of parts that cannot be mistaken for others, with the key.
+// mac returns a keyed hash of several parts, each hashed with its length: different parts have different hashes.
 func (l *Log) mac(purpose string, parts ...[]byte) []byte {
 	h := hmac.New(sha256.New, l.key)
 	h.Write([]byte(purpose))
@@ -50,24 +49,24 @@ func (l *Log) mac(purpose string, parts ...[]byte) []byte {
 
 func be64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// hash ties a record, which has its number in it, to its node and the link before it.
+// hash returns the hash that ties a record to its node and to the link before it. The record contains its number.
 func (l *Log) hash(node im.Node, before, record []byte) []byte {
 	return l.mac("record", []byte(node), before, record)
 }
 
-// seal shows that a head was written by a node of this store.
+// seal returns the keyed hash which shows that a node of this store has written a head.
 func (l *Log) seal(node im.Node, h *storepb.AuditHead) []byte {
 	return l.mac("head", []byte(node), be64(h.Number), be64(h.TimeMs), h.Hash, be64(h.Oldest), h.Before)
 }
 
-// head is the head of a chain, and its record as it was read.
+// head is the head of a chain, which says where the chain ends.
 type head struct {
 	rec    storepb.AuditHead
-	was    []byte // nil: there is none
-	broken bool   // somebody else has changed it
+	was    []byte // as it is stored; nil: there is none
+	broken bool   // the stored head is not as a node wrote it
 }
 
-// readHead reads the head of a chain. sound: its seal fits.
+// readHead reads the head of a chain. sound: its seal is right.
 func (l *Log) readHead(ctx context.Context, node im.Node) (h *head, sound bool, err error) {
 	h = &head{}
 	if h.was, err = l.store.Record(ctx, store.AuditHeads, 0, []byte(node)); err != nil {
@@ -82,20 +81,19 @@ func (l *Log) readHead(ctx context.Context, node im.Node) (h *head, sound bool, 
 	return h, sound, nil
 }
 
-// put is the write of a head: only if the head is still as it was read.
+// put returns the write of a head. It fails if the stored head is no longer was.
 func (l *Log) put(node im.Node, h *storepb.AuditHead, was []byte) (store.RecordPut, error) {
 	h.Seal = l.seal(node, h)
 	value, err := h.MarshalVT()
 	return store.RecordPut{Table: store.AuditHeads, Key: []byte(node), Value: value, Check: true, Was: was}, err
 }
 
-// maxTries is how often a write begins anew because somebody else has written the
-// head: another node that forgets old records, or another process with this node's
-// name.
+// maxTries is how often a write is tried, because somebody else may have written the head meanwhile: another node
+// that removes old records, or another process with this node's name.
 const maxTries = 10
 
-// writeAll writes the queue, in batches. If the store does not take a record without a waiting
-// caller, it stays in the queue.
+// writeAll writes the queue, in batches. If the write of a batch fails, those of its records that no caller waits
+// for stay in the queue.
 func (l *Log) writeAll(ctx context.Context) {
 	for {
 		l.mu.Lock()
@@ -133,7 +131,7 @@ func (l *Log) writeAll(ctx context.Context) {
 	}
 }
 
-// noteFailure says once that the log is not written, and once that it is again.
+// noteFailure counts an error. It logs once that the log cannot be written, and once that it can be again.
 func (l *Log) noteFailure(err error) {
 	if err != nil {
 		l.Failed.Add(1)
@@ -147,8 +145,8 @@ func (l *Log) noteFailure(err error) {
 	l.failing = err != nil
 }
 
-// present is the head of the chain as it is now. A head that is not as it was written
-// is an entry of its own in the chain: the seal of the next one would hide it.
+// present returns the present head of the chain. If the head was changed from outside, the next write first adds
+// a record that says so: else its new seal would hide the change.
 func (l *Log) present(ctx context.Context) (*head, error) {
 	if l.head != nil {
 		return l.head, nil
@@ -169,14 +167,14 @@ func (l *Log) present(ctx context.Context) (*head, error) {
 
 // write writes some records at the end of the chain, as one unit.
 func (l *Log) write(ctx context.Context, batch []*item) (err error) {
-	var meant []byte // the hash of the head that a try of unknown outcome was to write
+	var meant []byte // the hash of the head that an earlier try may have written
 	for range maxTries {
 		h, e := l.present(ctx)
 		if e != nil {
 			return fmt.Errorf("read the end of the audit log: %w", e)
 		}
 		if meant != nil && bytes.Equal(h.rec.Hash, meant) {
-			return nil // the outcome was not known, and it was written
+			return nil // the write of unknown outcome has succeeded
 		}
 		next, puts, e := l.chain(h, batch)
 		if e != nil {
@@ -192,7 +190,7 @@ func (l *Log) write(ctx context.Context, batch []*item) (err error) {
 			return err
 		}
 		l.head = nil
-		if !errors.Is(err, store.ErrChanged) { // that says that nothing was written
+		if !errors.Is(err, store.ErrChanged) { // ErrChanged means that nothing was written
 			meant = next.rec.Hash
 		}
 		select {
@@ -237,11 +235,11 @@ func (l *Log) chain(last *head, batch []*item) (*head, []store.RecordPut, error)
 	return next, append(puts, p), err
 }
 
-// maxForgotten is how many records go in one write.
+// maxForgotten is how many records are removed in one write.
 const maxForgotten = 500
 
-// forget removes the records of all nodes that are older than Keep. Each chain then
-// begins with its oldest record that is kept, which its head says.
+// forget removes the records of all nodes that are older than Keep. The head of each chain then says with which
+// record the chain begins.
 func (l *Log) forget(ctx context.Context) error {
 	if l.o.Keep <= 0 {
 		return nil
@@ -254,14 +252,14 @@ func (l *Log) forget(ctx context.Context) error {
 		err := l.store.RecordsFrom(ctx, store.Audit, 0, nil, func(key, value []byte) bool {
 			node, timeMs, number, ok := parseKey(key)
 			if !ok {
-				return true // not ours: the next verification tells
+				return true // no key of a record: the next verification reports it
 			}
 			if timeMs >= below || n == maxForgotten {
 				return false
 			}
 			n++
 			link := &storepb.AuditLink{}
-			_ = link.UnmarshalVT(value) // of a damaged one the next verification tells
+			_ = link.UnmarshalVT(value) // the next verification reports a damaged one
 			old[node] = append(old[node], store.RecordPut{Table: store.Audit, Key: bytes.Clone(key)})
 			last[node] = forgotten{number, bytes.Clone(link.Hash)}
 			return true
@@ -277,7 +275,7 @@ func (l *Log) forget(ctx context.Context) error {
 	}
 }
 
-// forgotten is the last record of a chain that goes.
+// forgotten describes the newest removed record of a chain.
 type forgotten struct {
 	number uint64
 	hash   []byte
@@ -290,7 +288,7 @@ func (l *Log) forgetOf(ctx context.Context, node im.Node, last forgotten, puts [
 		if err != nil {
 			return err
 		}
-		if !sound || h.was == nil { // what is here shows what was done to it
+		if !sound || h.was == nil { // the records stay: they show what was changed
 			return fmt.Errorf("the end of the records of node %s is not as it was written: run petrel audit verify",
 				node)
 		}
@@ -302,11 +300,11 @@ func (l *Log) forgetOf(ctx context.Context, node im.Node, last forgotten, puts [
 			return err
 		}
 		if node == l.node {
-			l.head = nil // it is read again
+			l.head = nil // the next write reads it again
 		}
 		if err := l.store.Update(ctx, append(puts, p)); !errors.Is(err, store.ErrChanged) {
 			return err
 		}
 	}
-	return nil // somebody writes all the time: another time
+	return nil // others write all the time: forget comes again in an hour
 }

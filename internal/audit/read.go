@@ -27,18 +27,18 @@ const MaxPage = 1000
 // MaxLooked is how many records one call of List looks at.
 const MaxLooked = 10_000
 
-// Query is which records List reads: those that fit all of it.
+// Query says which records List reads: those that fit all its fields.
 type Query struct {
 	SinceMs uint64 // Unix milliseconds; 0: from the oldest on
-	UntilMs uint64 // before; 0: to the newest
-	Token   []byte // of another page; SinceMs does not count then, or UntilMs if Down
+	UntilMs uint64 // before this time; 0: to the newest
+	Token   []byte // where another page ended; then SinceMs is not used, or, if Down, UntilMs
 	Down    bool   // newest first
 	Limit   int    // 0 or too large: MaxPage
 
-	Event   string // a part of it
+	Event   string // a part of the event's name
 	Who     string // the operator, the user, or the id or name of the key
 	About   string // a value of a detail, or one of the values with commas between them
-	Refused bool   // only what was refused
+	Refused bool   // only refusals
 }
 
 func (q *Query) fits(r *storepb.AuditRecord) bool {
@@ -49,11 +49,10 @@ func (q *Query) fits(r *storepb.AuditRecord) bool {
 		}))
 }
 
-// List reads a page of the records of all nodes, by time: those behind the token
-// of another page, or, without one, those of a time. next is the token of the page after
-// it; empty: there are no more at present. It looks at MaxLooked records at most, so a page
-// may be short and have one after it. A record that cannot be read is left out. Codes:
-// invalid.
+// List reads a page of the records of all nodes, in the order of time. It begins behind the token of another
+// page, or else at the time in q. next is the token for the following page; empty: there are no more records at
+// present. List looks at MaxLooked records at most, so a page may be short although another one follows. It
+// leaves out records that cannot be read. Codes: invalid.
 func (l *Log) List(ctx context.Context, q Query) (page []Stored, next []byte, err error) {
 	if l == nil {
 		return nil, nil, nil
@@ -112,20 +111,20 @@ type Fault struct {
 
 // Kinds of faults of a record or a chain.
 const (
-	Changed = "changed" // its hash does not fit what it says, or a node found it so
-	Missing = "missing" // it was there
-	Moved   = "moved"   // it stands where it does not belong
+	Changed = "changed" // its hash is wrong, or a node had found a change
+	Missing = "missing" // it was there, and is gone
+	Moved   = "moved"   // it is not where it belongs
 	Cut     = "cut"     // the end of a chain is missing
 	Unknown = "unknown" // it was never written by a node
 )
 
-// MaxFaults is how many faults are named.
+// MaxFaults is how many faults a verification names.
 const MaxFaults = 1000
 
-// Verification is what a verification found.
+// Verification is the result of Verify.
 type Verification struct {
 	Records uint64
-	Heads   []Head  // where the chains end now
+	Heads   []Head  // of all chains, at the end of the verification
 	Faults  []Fault // at most MaxFaults
 }
 
@@ -135,22 +134,22 @@ func (v *Verification) fault(node im.Node, number uint64, what, format string, a
 	}
 }
 
-// chainReader follows one chain through the log.
+// chainReader follows one chain while the log is read.
 type chainReader struct {
 	head   storepb.AuditHead
 	number uint64
 	hash   []byte
-	want   map[uint64]string // hashes that the log must have, by number
+	want   map[uint64]string // known hashes that the records must have, by number
 }
 
-// Verify reads the whole log. known are heads that it must still have: what was
-// logged or printed earlier. Records that are written meanwhile do no harm.
+// Verify reads the whole log and checks it. known are heads that were logged or printed earlier: the log must
+// still have their records. Records that are written meanwhile do no harm.
 //
-// It reads the log in parts, and passes each read to turn, which runs it when the machine has room,
-// or returns an error. A nil turn runs each at once.
+// Verify reads the log in parts. It passes each read to turn, which runs it when the machine has room, or returns
+// an error. A nil turn runs each at once.
 //
-// Without known heads it cannot notice that the end of a chain was put back to an earlier state
-// together with its head, or that a chain is gone with its head.
+// Without known heads it cannot notice that the end of a chain was put back to an earlier state together with its
+// head, or that a chain is gone with its head.
 func (l *Log) Verify(ctx context.Context, known []Head, turn func(read func() error) error) (*Verification, error) {
 	if l == nil {
 		return &Verification{}, nil
@@ -168,19 +167,19 @@ func (l *Log) Verify(ctx context.Context, known []Head, turn func(read func() er
 		if err != nil || len(v.Faults) == 0 || try == tries {
 			return v, err
 		}
-		// Records may have been forgotten by age while the log was read.
+		// Records may have been removed by age while the log was read.
 		if after, err := l.oldest(ctx); err != nil || maps.Equal(before, after) {
 			return v, err
 		}
 	}
 }
 
-// oldest tells where the chains begin.
+// oldest returns, for each chain, the number of its oldest record.
 func (l *Log) oldest(ctx context.Context) (map[im.Node]uint64, error) {
 	all := map[im.Node]uint64{}
 	err := l.store.Records(ctx, store.AuditHeads, 0, nil, func(key, value []byte) bool {
 		h := &storepb.AuditHead{}
-		_ = h.UnmarshalVT(value) // verify tells
+		_ = h.UnmarshalVT(value) // verify reports a damaged head
 		all[im.Node(key)] = h.Oldest
 		return true
 	})
@@ -235,7 +234,7 @@ func (l *Log) verify(ctx context.Context, known []Head, turn func(func() error) 
 	return v, nil
 }
 
-// check takes the next record of the log.
+// check checks the next record of the log.
 func (l *Log) check(v *Verification, chains map[im.Node]*chainReader, key, value []byte) {
 	v.Records++
 	node, timeMs, number, ok := parseKey(key)
@@ -279,7 +278,7 @@ func (l *Log) follow(v *Verification, c *chainReader, node im.Node, timeMs, numb
 	c.compare(v, node)
 }
 
-// compare compares the record that was read last with what must be there.
+// compare compares the last read record with the known hashes and with the head of the chain.
 func (c *chainReader) compare(v *Verification, node im.Node) {
 	if want, ok := c.want[c.number]; ok {
 		delete(c.want, c.number)
@@ -292,7 +291,7 @@ func (c *chainReader) compare(v *Verification, node im.Node) {
 	}
 }
 
-// end checks how a chain ends.
+// end reports records that are missing at the end of a chain.
 func (c *chainReader) end(v *Verification, node im.Node) {
 	if c.number < c.head.Number {
 		v.fault(node, c.number+1, Cut, "the records of node %s end at %d, and there were %d", node, c.number,
@@ -306,5 +305,5 @@ func (c *chainReader) end(v *Verification, node im.Node) {
 	}
 }
 
-// String is the head as it stands in the log: node:number:hash.
+// String returns the head in the form in which it is logged: node:number:hash.
 func (h Head) String() string { return fmt.Sprintf("%s:%d:%s", h.Node, h.Number, h.Hash) }

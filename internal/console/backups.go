@@ -9,15 +9,15 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// backups is the state of an embedded store's backups, as petrel backup has reported it.
+// backups is the state of the backups of an embedded store, as the command petrel backup has reported it.
 type backups struct {
-	looked time.Time // when they were read
-	made   time.Time // the newest one; zero: none is known
+	looked time.Time // when the reports were read
+	made   time.Time // when the newest one was made; zero: none is known
 	due    time.Time // when the next one is late
 	fault  string    // that a verification has found in the newest one
 }
 
-// look reads the reports now and then. An unreadable report leaves the state as it was.
+// look reads the reports, every ten seconds at most. An unreadable report leaves the state as it was.
 func (b *backups) look(st store.Store, now time.Time) {
 	if now.Sub(b.looked) < backupsEvery && now.After(b.looked) {
 		return
@@ -38,7 +38,8 @@ func (b *backups) look(st store.Store, now time.Time) {
 	}
 	if len(made) == 0 {
 		begun := now
-		// the oldest record begins with its time
+		// Without a backup, the oldest audit record stands for the start of the store. Its key begins with its
+		// time.
 		if err := st.RecordsFrom(ctx, store.Audit, 0, nil, func(key, _ []byte) bool {
 			if len(key) >= 8 {
 				begun = time.UnixMilli(int64(binary.BigEndian.Uint64(key)))
@@ -61,8 +62,8 @@ func (b *backups) look(st store.Store, now time.Time) {
 	b.due = backupDue(made)
 }
 
-// backupDue returns the time at which the next backup is late: after twice the interval of the last two, but
-// between two and eight days. With one backup there is no interval: eight days, a week and a day.
+// backupDue returns when the next backup is late: after twice the interval between the last two, but not before
+// two days, and at the latest after eight days (a week and a day). With only one backup it is eight days.
 func backupDue(made []time.Time) time.Time {
 	last := made[len(made)-1]
 	wait := lateBackup

@@ -21,8 +21,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options are the parts of the node that the console shows. Functions may be called by any goroutine, at the
-// earliest by Run.
+// Options are the parts of the node that the console shows. Any goroutine may call the functions, but not before
+// Run begins and the bus runs.
 type Options struct {
 	Log     *slog.Logger
 	Lines   *Lines
@@ -36,7 +36,7 @@ type Options struct {
 
 	Acks, Commits *measure.Histogram
 	Counters      func() Counters
-	Queues        func() []*petrelv1.Gauge // what waits
+	Queues        func() []*petrelv1.Gauge // lengths of queues
 	Budgets       func() []*petrelv1.Gauge // of memory, and of connections
 	Databases     func() []*petrelv1.DatabaseReport
 	FrameRefusals *measure.Counts                   // by code
@@ -46,7 +46,7 @@ type Options struct {
 	Partitions    func() int // that this node owns
 	Draining      func() bool
 	Failing       func() bool  // the store refuses most commits
-	Behind        func() error // why a database must not be used
+	Behind        func() error // why a database must not be used; nil: none is behind
 	AuditLost     func() (dropped, failed uint64)
 	Certificate   func() (end time.Time, ok bool)
 	FreeBytes     func() uint64 // on the disk of store.dir; 0: not known
@@ -54,14 +54,14 @@ type Options struct {
 	Taken         func(time.Time, im.Account) (taken, bound int64) // bytes that a tenant has stored lately
 
 	Kind         string // of the store: "embedded" or "postgres"
-	MinFreeBytes int64  // below that an embedded store refuses sends
+	MinFreeBytes int64  // with less free space an embedded store refuses sends
 
 	Limits        func() *petrelv1.ServerLimits
 	PreviewLimits func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse
 	SetLimits     func(*petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse // what it has changed
 }
 
-// answerTime bounds the answer of a node; after that the node counts as silent.
+// answerTime is how long a node may take for an answer. After that it counts as silent.
 const answerTime = time.Second
 
 // Questions of the console to every node. Questions and answers are the messages of the API.
@@ -89,8 +89,8 @@ type Console struct {
 	Refusals Refusals
 
 	o   Options
-	own Incidents // of this node, noted each second
-	all Incidents // of the cluster, noted when somebody looks
+	own Incidents // of this node; noted each second
+	all Incidents // of the cluster; noted when somebody asks for an overview
 
 	mu       sync.Mutex // tier 0; guards the fields below
 	mine     []*petrelv1.Incident
@@ -101,7 +101,8 @@ type Console struct {
 	totals       totals
 }
 
-// New makes the console, and registers its answers to other nodes. It is called before the bus runs.
+// New makes the console, and registers its answers to the questions of other nodes. It is called before the bus
+// runs.
 func New(o Options) *Console {
 	c := &Console{o: o, answered: map[im.Node]time.Time{}, totals: totals{wanted: make(chan struct{}, 1)}}
 	c.Samples.Acks, c.Samples.Commits = o.Acks, o.Commits
@@ -189,7 +190,7 @@ func total(c *measure.Counts) (sum uint64) {
 	return sum
 }
 
-// NoteSend records the refusal of a send.
+// NoteSend counts and records the refusal of a send.
 func (c *Console) NoteSend(x *Refusal) {
 	c.refusedSends.Add(1)
 	c.Refusals.Note(x)
@@ -203,7 +204,8 @@ func address(a netip.Addr) string {
 	return a.String()
 }
 
-// tenantName returns the name of a tenant with a recent login or an attempt at one; "" if it is not known.
+// tenantName returns the name of a tenant; "" if it is not known. It reads no store if somebody of the tenant has
+// logged in or tried to.
 func (c *Console) tenantName(t im.Tenant) string {
 	name, err := c.o.Users.TenantName(context.Background(), t) // it is in memory
 	if err != nil {

@@ -4,11 +4,11 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// counted has this node's counters since its start, as far as incidents need them.
+// counted has the counters of this node since its start that incidents need.
 type counted struct {
 	accepted    uint64 // entries
 	right       uint64 // logins
-	wrong       uint64 // logins that were refused because of a name, a password or too many of them
+	wrong       uint64 // logins refused because of a wrong name or password, or of too many logins
 	refused     uint64 // calls and frames
 	refusedWith map[im.Code]uint64
 }
@@ -35,7 +35,7 @@ func (c *Console) count(accepted uint64) counted {
 	return t
 }
 
-// tooMany tells whether a login was refused because of too many before it.
+// tooMany reports whether a login was refused because there were too many.
 func tooMany(outcome string) bool {
 	return outcome == string(im.CodeRateLimited) || outcome == string(im.CodeOverloaded)
 }
@@ -50,18 +50,19 @@ func (t *counted) since(was *counted) counted {
 	return d
 }
 
-// guessing tells whether somebody guesses passwords: many logins are wrong, and more than a small part of
-// all.
+// guessing reports whether somebody seems to guess passwords: many logins are wrong, and they are more than a
+// small part of all.
 func (t *counted) guessing() bool {
 	return t.wrong >= wrongLogins && t.wrong*wrongPart >= t.wrong+t.right
 }
 
-// turnedDown counts the refusals of an overloaded server.
+// turnedDown returns how many refusals an overload has caused.
 func (t *counted) turnedDown() uint64 {
 	return t.refusedWith[im.CodeOverloaded] + t.refusedWith[im.CodeStoreStalled]
 }
 
-// spike returns the code of many refusals, if it has no incident of its own.
+// spike returns the most frequent code of refusals and their number, without the codes that have incidents of
+// their own; 0: they are not many.
 func (t *counted) spike() (code im.Code, n uint64) {
 	for c, k := range t.refusedWith {
 		switch c {

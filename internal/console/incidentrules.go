@@ -17,32 +17,32 @@ import (
 // The thresholds of incidents. docs/guide/console.md has these numbers too.
 const (
 	lowDisk     = 2                // times store.min_free
-	filling     = 15 * time.Minute // until no more than store.min_free is free, at the pace of the last minutes
-	filledPart  = 20               // that pace counts when one part of so many of what is free was taken,
-	filledLeast = 128 << 20        // and so many bytes: stores take as much for a ballast, logs and tables,
-	// and none of the falls took more than one part of so many: a large file is no pace
+	filling     = 15 * time.Minute // or less until only store.min_free is free, at the pace of the last minutes
+	filledPart  = 20               // that pace counts if at least 1/20 of the free space was taken,
+	filledLeast = 128 << 20        // and at least so many bytes: stores take as much for a ballast, logs and tables,
+	// and if no single measurement fell by more than 1/3 of all: one large file is no pace
 	filledFalls = 3
 	slowCommit  = 100                 // ms, the mean of 10 s
 	greedy      = 300                 // refusals of one user or address in a minute
 	turnedDown  = 10                  // refusals in a minute because the server has too much to do
 	nearlyFull  = 0.95                // of a budget
-	auditTime   = 10 * time.Minute    // after a loss of records
+	auditTime   = 10 * time.Minute    // how long the incident lasts after a loss of records
 	certificate = 14 * 24 * time.Hour // before its end
 	skewed      = time.Second         // between clocks
 
 	wrongLogins  = 60  // in a minute
-	wrongPart    = 5   // of so many logins one has to be wrong: many people make many mistakes
+	wrongPart    = 5   // at least 1/5 of the logins has to be wrong: many people make many mistakes
 	manyRefusals = 600 // with one code in a minute
-	refusedPart  = 20  // of so many sends and calls one has to be refused
+	refusedPart  = 20  // at least 1/20 of the sends and calls has to be refused
 
-	inboxesLate  = 10 * time.Second // of the lists of conversations
+	inboxesLate  = 10 * time.Second // lag of the lists of conversations
 	backupsEvery = 10 * time.Second
-	earlyBackup  = 2 * 24 * time.Hour // no backup is late before
-	lateBackup   = 8 * 24 * time.Hour // the first one is late then
+	earlyBackup  = 2 * 24 * time.Hour // the least time from a backup until the next one is late
+	lateBackup   = 8 * 24 * time.Hour // the most, also from the start of the store
 )
 
-// minute has the counters of about the last minute, read each second, and the free space of the last five
-// minutes.
+// minute has the counters of about the last minute, which are read each second, and the free space of the last
+// five minutes.
 type minute struct {
 	counted  [60]counted
 	at       int
@@ -74,7 +74,8 @@ func (m *minute) noteFree(now time.Time, bytes uint64) {
 	m.free = append(m.free, freeSpace{now, bytes})
 }
 
-// fills returns when the free space will reach least, if that is soon.
+// fills returns how long it takes until the free space has fallen to least. soon: that is less than filling, and
+// the pace counts.
 func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 	if len(m.free) < 4 {
 		return 0, false
@@ -97,7 +98,7 @@ func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 	return left, left < filling
 }
 
-// take reads the counters.
+// take reads the counters and the other figures.
 func (m *minute) take(c *Console, now time.Time, counted counted) {
 	m.noteFree(now, c.o.FreeBytes())
 	m.at = (m.at + 1) % len(m.counted)
@@ -111,10 +112,10 @@ func (m *minute) take(c *Console, now time.Time, counted counted) {
 	}
 }
 
-// embedded tells whether the store belongs to this node only.
+// embedded reports whether the store is an embedded one, which only this node uses.
 func (c *Console) embedded() bool { return len(c.o.Databases()) == 0 }
 
-// last returns the counts of the minute.
+// last returns the counts of the last minute.
 func (m *minute) last() counted {
 	return m.counted[m.at].since(&m.counted[(m.at+1)%len(m.counted)])
 }
@@ -247,7 +248,7 @@ func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 		}
 		blamed = x.Code
 		if t.guessing() && isLoginRefused(&x) {
-			break // it guesses passwords: one incident says so
+			break // a guesser of passwords: logins_wrong says so
 		}
 		who := cmp.Or(string(x.Account.User), address(x.Address))
 		l.add(degraded, "greedy_user", fmt.Sprintf("%s was refused %d times in a minute with %s", who, x.Count, x.Code),
@@ -259,8 +260,8 @@ func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 	}
 }
 
-// isLoginRefused tells whether the refusals are of logins from an address, as those of a password guesser
-// are.
+// isLoginRefused reports whether refusals are of logins from an address, like those of somebody who guesses
+// passwords.
 func isLoginRefused(x *Loud) bool {
 	return x.Address.IsValid() && (x.Code == im.CodeBadCredentials || tooMany(string(x.Code)))
 }
@@ -296,7 +297,7 @@ func (c *Console) loadIncidents(l *incidentList, t *counted) {
 		most := p.Limit * nearlyFull
 		switch p.Name {
 		case "memory/conversations":
-			most *= 2 // those in use may take twice the budget
+			most *= 2 // conversations in use may take twice the budget
 		case "memory/store":
 			continue // a cache fills its budget
 		}
@@ -320,8 +321,8 @@ func (c *Console) loadIncidents(l *incidentList, t *counted) {
 	}
 }
 
-// clusterIncidents returns the incidents of the nodes together, as this one sees them. silent are the
-// expected nodes that did not answer.
+// clusterIncidents returns the incidents of the cluster, as this node sees them. silent are the expected nodes
+// that did not answer.
 func (c *Console) clusterIncidents(now time.Time, st *cluster.Status, silent []string) []*petrelv1.Incident {
 	l := &incidentList{}
 	answered := func(n string) (at time.Time) {

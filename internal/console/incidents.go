@@ -11,30 +11,30 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// guide is the page that explains an incident and its remedy, by its code.
+// guide is the page with an anchor for each code of an incident, which explains it and its remedy.
 const guide = "guide/console#"
 
-// Bounds of the past incidents. One that is back within a minute has never ended: an incident that flaps must
-// not push out the others.
+// Bounds of the past incidents. An incident that comes back within a minute counts as one that never ended: if it
+// flaps, it must not push out the others.
 const (
 	keptPast = 100
 	pastTime = 24 * time.Hour
 	backTime = time.Minute
-	pastLate = 5 * time.Second // clocks of nodes, and the time that they have for an answer
+	pastLate = 5 * time.Second // for clocks that differ, and for the time of an answer
 )
 
-// Incidents keeps the beginning of each present incident, and the past ones of a day. The zero value is
+// Incidents has the present incidents with their beginnings, and those that ended within a day. The zero value is
 // empty; any goroutine may use it.
 type Incidents struct {
 	mu   sync.Mutex // tier 0; guards the fields below
 	last map[incidentKey]*petrelv1.Incident
-	past []*petrelv1.Incident // by their end, at most keptPast; what they point to does not change
+	past []*petrelv1.Incident // ordered by their end, at most keptPast; none is changed any more
 }
 
 type incidentKey struct{ code, node string }
 
-// Note takes the present incidents. It sets the beginning of those without one, and keeps those that are
-// over.
+// Note takes the present incidents. It sets the beginning of each that has none, and moves those that are over to
+// the past ones.
 func (i *Incidents) Note(now time.Time, list []*petrelv1.Incident) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -61,7 +61,7 @@ func (i *Incidents) Note(now time.Time, list []*petrelv1.Incident) {
 	i.past = i.past[:copy(i.past, i.past[from:])]
 }
 
-// endLocked keeps an incident that is over.
+// endLocked adds an incident that is over to the past ones.
 func (i *Incidents) endLocked(now time.Time, x *petrelv1.Incident) {
 	x = proto.CloneOf(x)
 	x.EndedMs = uint64(now.UnixMilli())
@@ -75,8 +75,8 @@ func (i *Incidents) endLocked(now time.Time, x *petrelv1.Incident) {
 	i.past = append(i.past, x)
 }
 
-// Past returns the incidents that ended after a time, in Unix milliseconds, by their end. As clocks of nodes
-// differ, there may be some from shortly before.
+// Past returns the incidents that ended after a time (Unix milliseconds), ordered by their end. Because clocks of
+// nodes differ, some may have ended shortly before it.
 func (i *Incidents) Past(afterMs uint64) []*petrelv1.Incident {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -86,7 +86,7 @@ func (i *Incidents) Past(afterMs uint64) []*petrelv1.Incident {
 	return slices.Clone(i.past[at:])
 }
 
-// Worst orders incidents, the worst first, and returns the verdict on all of them.
+// Worst sorts incidents, the worst first, and returns the verdict on all of them.
 func Worst(list []*petrelv1.Incident) petrelv1.Verdict {
 	slices.SortStableFunc(list, func(a, b *petrelv1.Incident) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.SinceMs, b.SinceMs),

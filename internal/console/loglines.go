@@ -58,14 +58,14 @@ func (l *Lines) List(limit int, fits func(*Line) bool) []Line {
 	return list
 }
 
-// Keep returns a handler that keeps the lines that h writes.
+// Keep returns a handler that passes lines on to h and keeps them too.
 func (l *Lines) Keep(h slog.Handler) slog.Handler { return &keeper{Handler: h, lines: l} }
 
 type keeper struct {
 	slog.Handler
 	lines *Lines
 	group string
-	attrs string // of With
+	attrs string // attributes of With, as text
 }
 
 // Handle implements slog.Handler.

@@ -71,7 +71,7 @@ func (c *Console) ListRefusals(ctx context.Context, q *petrelv1.ListRefusalsRequ
 		r.Refusals = append(r.Refusals, x.Answer.Refusals...)
 	}
 	slices.SortStableFunc(r.Refusals, func(x, y *petrelv1.Refusal) int {
-		if q.Grouped { // a group stays with its node
+		if q.Grouped { // groups are not merged across nodes
 			return cmp.Compare(y.Count, x.Count)
 		}
 		return cmp.Compare(y.TimeMs, x.TimeMs)
@@ -130,14 +130,14 @@ func (c *Console) ReadLog(ctx context.Context, q *petrelv1.ReadLogRequest) (*pet
 	return r, nil
 }
 
-// sessionsHere returns the sessions of a user at this node.
+// sessionsHere returns the sessions that a user has at this node.
 func (c *Console) sessionsHere(q *petrelv1.ListSessionsRequest) *petrelv1.ListSessionsResponse {
 	r := &petrelv1.ListSessionsResponse{}
 	t, err := c.o.Users.Tenant(context.Background(), q.Tenant)
 	if err != nil {
 		return r
 	}
-	id, _ := im.ParseConvID(q.Conv) // none is in no focus
+	id, _ := im.ParseConvID(q.Conv) // an invalid id is in no focus
 	for _, o := range c.o.Table.Of(im.Account{Tenant: t, User: im.User(q.User)}) {
 		l := o.Look(id)
 		x := &petrelv1.SessionInfo{Node: string(c.o.Bus.Self()), Device: o.Device, PendingBytes: uint64(l.Pending),
@@ -176,12 +176,13 @@ func (c *Console) PreviewLimits(ctx context.Context, m *petrelv1.ServerLimits) *
 	return oneAnswer(askNodes(ctx, c, previewLimits, m))
 }
 
-// SetLimits changes the limits of all nodes that are not 0 in m, and returns the changes.
+// SetLimits sets, on all nodes, each limit that is not 0 in m, and returns the changes.
 func (c *Console) SetLimits(ctx context.Context, m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
 	return oneAnswer(askNodes(ctx, c, setLimits, m))
 }
 
-// oneAnswer joins the changes of all nodes. The same change on several nodes is there once.
+// oneAnswer joins the changes of all nodes. A change that several nodes have made is listed once, with these
+// nodes; without nodes if all have made it.
 func oneAnswer(answers []bus.Reply[*petrelv1.PreviewLimitsResponse], silent []string) *petrelv1.PreviewLimitsResponse {
 	r := &petrelv1.PreviewLimitsResponse{Silent: silent}
 	for _, reply := range answers {
@@ -204,7 +205,7 @@ func oneAnswer(answers []bus.Reply[*petrelv1.PreviewLimitsResponse], silent []st
 	return r
 }
 
-// LastSeen returns when a user was online last, in Unix milliseconds; 0: not known.
+// LastSeen returns when a user was last online, in Unix milliseconds; 0: not known.
 func (c *Console) LastSeen(ctx context.Context, who im.Account) (uint64, error) {
 	b, err := c.o.Store.Record(ctx, store.LastSeen, who.Tenant, []byte(who.User))
 	if err != nil || len(b) != 8 {

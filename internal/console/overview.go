@@ -41,7 +41,7 @@ func (c *Console) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overvie
 		TimeMs: uint64(now.UnixMilli())}
 }
 
-// refusedByCode counts the refusals since the start.
+// refusedByCode returns the number of refusals since the start, by code.
 func (c *Console) refusedByCode() (list []*petrelv1.Refused) {
 	by := map[string]*petrelv1.Refused{}
 	of := func(code string) *petrelv1.Refused {
@@ -89,7 +89,7 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 		o.Unowned = append(o.Unowned, uint32(f))
 	}
 	var samples [][]*petrelv1.Sample
-	waiting := false // for the next second of a node: without it the sum would fall
+	waiting := false // a node's next sample is due: without it the sum would seem to fall
 	for _, reply := range answers {
 		x := reply.Answer
 		if len(x.Nodes) != 1 {
@@ -138,7 +138,7 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 	return conclude(o, q)
 }
 
-// conclude sets the verdict, and the time up to which the samples are complete.
+// conclude sets the verdict of an overview, and the time up to which its samples are complete.
 func conclude(o *petrelv1.Overview, q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	o.Incidents = slices.Clone(o.Incidents)
 	o.Verdict = Worst(o.Incidents)
@@ -149,8 +149,8 @@ func conclude(o *petrelv1.Overview, q *petrelv1.GetOverviewRequest) *petrelv1.Ov
 	return o
 }
 
-// isDue tells whether a node without a second after afterMs is about to have one. A node whose clock is
-// behind, or that takes no samples any more, is not waited for.
+// isDue reports whether a node that has no sample after afterMs will have one soon. It is false for a node whose
+// clock is behind, or that has stopped taking samples.
 func isDue(afterMs uint64, newest *petrelv1.Sample) bool {
 	return afterMs > 0 && newest != nil && newest.TimeMs+2000 > afterMs
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Bounds of the kept refusals. One user with many must not push out the others: of one user with one code,
-// eight in a second are kept singly.
+// Bounds of the kept refusals. A user with many refusals must not push out those of others: of each user (or
+// address) and code, eight in a second are kept singly, and the ninth and further ones are counted together.
 const (
 	keptRefusals = 4096
 	keptTime     = time.Hour
@@ -29,16 +29,16 @@ type Refusal struct {
 	Code        im.Code
 	Text        string
 	Account     im.Account // the zero value: nobody was logged in
-	Named       bool       // of a login: Account is who was named, and may know nothing of it
+	Named       bool       // it is of a login: Account is the user whom it named, who may know nothing of it
 	Device      string
 	Address     netip.Addr
-	Conv        string    // of a send
-	ClientMsgID string    // of a send
+	Conv        string    // of a refused send
+	ClientMsgID string    // of a refused send
 	Count       uint64    // 0: once
-	First       time.Time // of the oldest of a group
+	First       time.Time // of a group: when its oldest refusal happened
 }
 
-// loud returns the culprit: of a login its address.
+// loud returns the key under which a refusal is counted: the user, or, of a login or without a user, the address.
 func (x *Refusal) loud() who {
 	if x.Account.User == "" || x.Named {
 		return who{host: x.Address, code: x.Code}
@@ -47,12 +47,11 @@ func (x *Refusal) loud() who {
 		code: x.Code}
 }
 
-// Refusals are the refusals of a node in the last hour. The zero value is empty; any
-// goroutine may use it.
+// Refusals has the refusals of a node in the last hour. The zero value is empty; any goroutine may use it.
 type Refusals struct {
 	mu    sync.Mutex // tier 0; guards the fields below
 	ring  []Refusal  // at most keptRefusals
-	next  int        // of ring, when it is full
+	next  int        // index of the oldest refusal, when ring is full
 	burst map[who]*burst
 	loud  map[who]*[2]uint64 // refusals of the present minute and of the one before
 	turn  int64              // the present minute
@@ -61,18 +60,18 @@ type Refusals struct {
 // who is a user or address, with the code of its refusals.
 type who struct {
 	account im.Account
-	host    netip.Addr // of nobody who was logged in
+	host    netip.Addr // if there is no user
 	code    im.Code
 }
 
-// burst has the refusals of one who in one second.
+// burst counts the refusals of one user or address with one code within one second.
 type burst struct {
 	second int64
 	n      int
-	last   int // in ring
+	last   int // index in ring of the newest one that was kept
 }
 
-// Note keeps a refusal. It does not block, and keeps nothing of a frame.
+// Note keeps a refusal. It does not block, and copies all texts, so that it holds no frame in memory.
 func (r *Refusals) Note(x *Refusal) {
 	k := who{account: x.Account, code: x.Code}
 	if x.Account.User == "" {
@@ -89,7 +88,7 @@ func (r *Refusals) Note(x *Refusal) {
 	b := r.burst[k]
 	if b != nil && b.second == x.At.Unix() {
 		if b.n++; b.n > apart {
-			// nobody has taken its place
+			// if no other refusal has replaced it in the ring
 			if last := &r.ring[b.last]; last.Code == x.Code && last.Account == x.Account && last.At.Unix() == b.second {
 				last.Count = max(last.Count, 1) + 1
 				return
@@ -117,7 +116,7 @@ func (r *Refusals) Note(x *Refusal) {
 	r.next = (r.next + 1) % keptRefusals
 }
 
-// countLocked counts frequent refusals.
+// countLocked counts a refusal for Loudest.
 func (r *Refusals) countLocked(k who, at time.Time) {
 	if turn := at.Unix() / loudTime; turn != r.turn {
 		for k, n := range r.loud {
@@ -138,7 +137,7 @@ func (r *Refusals) countLocked(k who, at time.Time) {
 	n[0]++
 }
 
-// List returns the matching ones of the last hour, newest first, at most limit.
+// List returns the refusals of the last hour that fit, newest first, at most limit.
 func (r *Refusals) List(now time.Time, limit int, fits func(*Refusal) bool) (list []Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,8 +155,8 @@ func (r *Refusals) List(now time.Time, limit int, fits func(*Refusal) bool) (lis
 	return list
 }
 
-// Groups groups a list, which is newest first, by user, or address of nobody, and code: each group is its
-// newest refusal with the sum of all, the greatest sum first.
+// Groups groups refusals by code and user, or by code and address if there is no user. list is newest first. A
+// group is its newest refusal with the number of all its refusals. The largest group comes first.
 func Groups(list []Refusal) []Refusal {
 	at := map[who]int{}
 	var all []Refusal
@@ -185,7 +184,7 @@ func (x *Refusal) group() who {
 	return who{account: x.Account, code: x.Code}
 }
 
-// Loud is a count of refusals in the last minute or two.
+// Loud is how many refusals a user or an address had, with one code, in about a minute.
 type Loud struct {
 	Account im.Account
 	Address netip.Addr
@@ -193,7 +192,7 @@ type Loud struct {
 	Count   uint64
 }
 
-// Loudest returns the users and addresses with the most refusals, at most n.
+// Loudest returns the users and addresses with the most refusals of a code, at most n.
 func (r *Refusals) Loudest(now time.Time, n int) []Loud {
 	r.mu.Lock()
 	var all []Loud

@@ -1,8 +1,8 @@
-// Package console is the memory of a node for its operators: each second of the last hour, its refusals, and
-// the last lines of its log. All of it is bounded, none of it is stored, and nothing of it is on the path of
-// an accepted message.
+// Package console is the memory of a node for its operators: a sample of each second of the last hour, the
+// refusals, and the last lines of the log. All of it is bounded, none of it is stored, and it takes no part in
+// the way of an accepted message.
 //
-// It does not know the source of its figures, or their readers: package app connects both.
+// It knows neither the source of its figures nor their readers: package app connects both.
 package console
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Kept is the number of kept seconds.
+// Kept is how many seconds are kept.
 const Kept = 3600
 
 // MaxStep is the most seconds that one sample covers.
@@ -23,7 +23,7 @@ const MaxStep = 300
 type Counters struct {
 	Accepted, Repeated, Delivered uint64
 	RefusedFrames, RefusedCalls   uint64
-	RefusedSends, RefusedLogins   uint64 // of them
+	RefusedSends, RefusedLogins   uint64 // of the above
 	CPU                           time.Duration
 	Connections, Waiting          int
 }
@@ -38,12 +38,11 @@ type second struct {
 	connections, waiting                   uint32
 }
 
-// Samples are the seconds of a node. Take is called once a second by one goroutine; any may
-// read.
+// Samples has the last seconds of a node. One goroutine calls Take once a second; any goroutine may read.
 type Samples struct {
 	Acks, Commits *measure.Histogram // set before use
 
-	last    Counters // of Take only
+	last    Counters // only Take uses this and the next four
 	lastAt  time.Time
 	lastEnd int64 // Unix seconds
 	acks    reading
@@ -51,7 +50,7 @@ type Samples struct {
 
 	mu   sync.Mutex // tier 0; guards the fields below
 	ring []second   // at most Kept
-	next int        // of ring, when it is full
+	next int        // index of the oldest second, when ring is full
 }
 
 // reading is a histogram at some time.
@@ -61,7 +60,7 @@ type reading struct {
 	below [measure.Buckets]uint64
 }
 
-// Take takes the sample of the second that ends now. The first call only begins.
+// Take takes the sample of the second that ends now. The first call takes none: it only reads the counters.
 func (s *Samples) Take(now time.Time, c *Counters) {
 	was, at := s.last, s.lastAt
 	s.last, s.lastAt = *c, now
@@ -69,7 +68,7 @@ func (s *Samples) Take(now time.Time, c *Counters) {
 	commit50, commit99, commit := s.commits.since(s.Commits)
 	end := now.Unix()
 	if end == s.lastEnd+2 && now.Sub(at) < 2*time.Second {
-		end-- // it is late, and ends the second in which it was due: there is none without an end
+		end-- // the call is late: it samples the second in which it was due, so that none is left out
 	}
 	s.lastEnd = end
 	took := float32(now.Sub(at).Seconds())
@@ -96,8 +95,8 @@ func (s *Samples) Take(now time.Time, c *Counters) {
 	s.next = (s.next + 1) % Kept
 }
 
-// since reads a histogram, and returns two percentiles and the mean of its growth since the last time, in
-// milliseconds; 0: there was none.
+// since reads a histogram, and returns two percentiles and the mean of what was added since the last call, in
+// milliseconds; 0: nothing was.
 func (r *reading) since(h *measure.Histogram) (p50, p99, mean float32) {
 	var now reading
 	now.count, now.sum, now.below = h.Read()
@@ -118,7 +117,7 @@ func (r *reading) since(h *measure.Histogram) (p50, p99, mean float32) {
 			}
 			low, below = measure.Bound(i), here
 		}
-		return float32(low.Seconds() * 1000) // it took longer
+		return float32(low.Seconds() * 1000) // longer than the last bound
 	}
 	return at(0.5), at(0.99), float32((now.sum - was.sum).Seconds() * 1000 / float64(n))
 }
@@ -132,8 +131,8 @@ func (s *Samples) each(f func(*second)) {
 	}
 }
 
-// Since returns the samples that end after a time, in Unix milliseconds, oldest first. Each covers as many
-// whole steps of some seconds as have ended.
+// Since returns the samples that end after a time (Unix milliseconds), oldest first. Each sample covers a step of
+// so many seconds. A step that has not ended is left out.
 func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 	step = min(max(step, 1), MaxStep)
 	var all []*petrelv1.Sample
@@ -210,8 +209,8 @@ func slowest(to, from *petrelv1.Sample) {
 	to.CommitP50Ms, to.CommitP99Ms = max(to.CommitP50Ms, from.CommitP50Ms), max(to.CommitP99Ms, from.CommitP99Ms)
 }
 
-// Together adds up the samples of several nodes, each oldest first and of the same steps. It ends where the
-// first of them ends: a missing part of a node would look like a fall.
+// Together adds up the samples of several nodes. Those of each node are oldest first, and all have the same
+// steps. The sum ends where the samples of the first node end: without a node it would seem to fall.
 func Together(nodes [][]*petrelv1.Sample) []*petrelv1.Sample {
 	at := map[uint64]*petrelv1.Sample{}
 	var all []*petrelv1.Sample

@@ -15,24 +15,25 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Totals are counted while somebody looks at them, and no more often than once in ten minutes, or in a
-// hundred times their duration: counting takes at most a hundredth of a core.
+// Totals are counted while operators look at them: at most once in ten minutes, or, if a count takes long, in a
+// hundred times its duration. So counting takes at most a hundredth of a core.
 const (
 	totalsEvery = 10 * time.Minute
 	totalsPart  = 100
-	totalsPage  = 1000 // records between two looks whether the server ends
-	largestKept = 10   // conversations
+	totalsPage  = 1000 // records between two checks of ctx
+	largestKept = 10   // conversations that are listed
 )
 
 // totals has the newest counts.
 type totals struct {
-	wanted chan struct{} // capacity 1; a token: somebody looks. A full one is enough
+	wanted chan struct{} // capacity 1; a token: an operator looks
 
 	mu   sync.Mutex // tier 0; guards the field below
 	last *petrelv1.Totals
 }
 
-// wantTotals has the totals counted, and returns the last ones with the bytes taken by now.
+// wantTotals asks for a new count. It returns the newest totals, with the bytes that tenants have stored lately;
+// nil: there was no count yet.
 func (c *Console) wantTotals(now time.Time) *petrelv1.Totals {
 	select {
 	case c.totals.wanted <- struct{}{}:
@@ -57,7 +58,7 @@ func (c *Console) wantTotals(now time.Time) *petrelv1.Totals {
 	return t
 }
 
-// CountTotals counts the totals when somebody looks at them, until ctx ends.
+// CountTotals counts the totals when operators look at them, until ctx ends.
 func (c *Console) CountTotals(ctx context.Context) error {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
@@ -117,14 +118,14 @@ func (c *Console) countAll(ctx context.Context) (*petrelv1.Totals, error) {
 	return t, nil
 }
 
-// countMessages counts the messages of tenants, and their bytes. It returns the largest conversations. On an
-// error no tenant is changed.
+// countMessages counts the messages of tenants and their bytes, and returns the largest conversations. After an
+// error no tenant has changed.
 func (c *Console) countMessages(ctx context.Context,
 	tenants map[im.Tenant]*petrelv1.TenantTotals) (largest []*petrelv1.LargeConversation, err error) {
 	sums := map[im.Tenant]store.Size{}
 	n := 0
 	err = c.o.Store.Sizes(ctx, func(key im.Key, x store.Size) bool {
-		if of := tenants[key.Tenant]; of != nil && !policy.Of(key.Conv.Kind()).List { // what an inbox has is no message
+		if of := tenants[key.Tenant]; of != nil && !policy.Of(key.Conv.Kind()).List { // inboxes have no messages
 			sum := sums[key.Tenant]
 			sums[key.Tenant] = store.Size{Rows: sum.Rows + x.Rows, Bytes: sum.Bytes + x.Bytes}
 			if len(largest) < largestKept || x.Bytes > largest[largestKept-1].StoredBytes {

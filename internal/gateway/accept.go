@@ -13,9 +13,9 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// accept accepts the connections of a listener until it is closed, and gives them to take when their
-// clients are known. proxy: the client is not known, and the address is that of the proxy. take and
-// the goroutines that it starts are counted in g.tasks, and end with tasks.Done.
+// accept accepts the connections of a listener until it is closed. For each it calls take with the address of the
+// client. proxy is true if that is the address of a trusted proxy which has not named its client. Each call of
+// take is counted in g.tasks; take, or a goroutine that it starts, calls tasks.Done.
 func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.Addr, proxy bool)) error {
 	pause := time.Duration(0)
 	for {
@@ -26,7 +26,7 @@ func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.
 		switch {
 		case err == nil:
 			pause = 0
-			g.identify(&clientConn{TCPConn: nc.(*net.TCPConn)}, take) // of a listener of New
+			g.identify(&clientConn{TCPConn: nc.(*net.TCPConn)}, take) // New makes TCP listeners
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		default: // probably no file descriptors are left
@@ -92,7 +92,7 @@ func (g *Gateway) takeTCP(c *clientConn, client netip.Addr, proxy bool) {
 func (g *Gateway) serveHTTP(srv *http.Server) error {
 	l := &httpListener{g.http, g, srv.TLSConfig, make(chan net.Conn)}
 	var accepting sync.WaitGroup
-	accepting.Go(func() { _ = g.accept(l.Listener, l.take) }) // it is closed then
+	accepting.Go(func() { _ = g.accept(l.Listener, l.take) }) // it returns when l is closed
 	err := ended(srv.Serve(l))
 	g.goAway()
 	_ = l.Close() // a second time, unless the server has not started
@@ -100,7 +100,7 @@ func (g *Gateway) serveHTTP(srv *http.Server) error {
 	return err
 }
 
-// httpListener is the listener of the HTTP server, which gets admitted connections after their TLS handshake.
+// httpListener is the listener of the HTTP server. It returns admitted connections, after their TLS handshake.
 type httpListener struct {
 	net.Listener
 	g      *Gateway
@@ -143,7 +143,7 @@ func (l *httpListener) take(c *clientConn, client netip.Addr, proxy bool) {
 	}()
 }
 
-// pass gives a connection to the HTTP server, unless that ends.
+// pass gives a connection to the HTTP server, unless the gateway ends.
 func (l *httpListener) pass(nc net.Conn, c *clientConn) {
 	select {
 	case l.ready <- nc:

@@ -21,7 +21,8 @@ type AdminOptions struct {
 	TLS     *tls.Config
 	Handler http.Handler
 	Access  func() *Access // its Origins do not count: only pages of the listener itself may call it
-	// connections at once. If a new one comes, a silent one is closed; if all serve operators, the new one waits
+	// connections at once. If a new one comes, the one that is silent longest is closed; if none is silent, the
+	// new one waits
 	MaxHTTP int
 	Log     *slog.Logger
 }
@@ -34,7 +35,7 @@ type Admin struct {
 	ln     net.Listener
 	one    sync.Once // closes ln
 	limits limits
-	freed  chan struct{} // capacity 1; a token means that a connection has ended, or makes room from now on
+	freed  chan struct{} // capacity 1; a token means that a connection has ended, or can make room from now on
 }
 
 // adminDrain is how long the end of an Admin waits for answers under way.
@@ -57,7 +58,7 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 // Addr is the address that is bound, with the real port.
 func (a *Admin) Addr() net.Addr { return a.ln.Addr() }
 
-// TLS tells whether it speaks TLS.
+// TLS reports whether the listener speaks TLS.
 func (a *Admin) TLS() bool { return a.o.TLS != nil }
 
 // Close frees the address of an Admin that does not run.
@@ -99,14 +100,14 @@ func (l adminListener) Accept() (net.Conn, error) {
 		}
 		addr, _ := clientOf(nc)
 		if p := l.a.enter(addr, func() { _ = nc.Close() }, l.done); p != nil {
-			return &clientConn{TCPConn: nc.(*net.TCPConn), place: p}, nil // of the listener of NewAdmin
+			return &clientConn{TCPConn: nc.(*net.TCPConn), place: p}, nil // NewAdmin makes a TCP listener
 		}
 		_ = nc.Close() // the server ends
 	}
 }
 
-// enter takes a place for a new connection, which end closes. It waits while all places have
-// requests of operators, and returns nil if done is closed meanwhile.
+// enter takes a place for a new connection, which end closes. While requests of operators have all places, it
+// waits; it returns nil when done is closed.
 func (a *Admin) enter(addr netip.Addr, end func(), done <-chan struct{}) *place {
 	for {
 		// Operators and other programs share an address, as behind a proxy.
@@ -122,15 +123,15 @@ func (a *Admin) enter(addr netip.Addr, end func(), done <-chan struct{}) *place 
 	}
 }
 
-// note follows the states of a connection. A request without a key does not keep its place: its
-// client may be silent, too.
+// note follows the states of a connection. In each state it counts as silent, until a request comes with a valid
+// key: a client without one may stay silent for ever.
 func (a *Admin) note(p *place, state http.ConnState) {
 	p.note(state, true)
 	wake.Set(a.freed)
 }
 
-// handler refuses foreign host names, and requests of foreign pages: a browser on this machine
-// reaches the address, whatever page it shows.
+// handler refuses requests for foreign host names, and those of foreign pages: a browser on this machine reaches
+// the address, whatever page it shows.
 func (a *Admin) handler() http.Handler {
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,9 +141,8 @@ func (a *Admin) handler() http.Handler {
 	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), a.o.Log, "listen.admin", own.Handler(linksOnly(a.o.Handler)))
 }
 
-// linksOnly refuses requests of foreign pages other than links that a person follows. The
-// protection against other origins lets every GET pass, and a page can learn from a GET, such as
-// how long /metrics takes.
+// linksOnly refuses all requests of foreign pages but links that a person follows. The protection against other
+// origins lets every GET pass, and a page can learn from a GET, for example from the time that /metrics takes.
 func linksOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {

@@ -11,18 +11,18 @@ import (
 	"github.com/petrel-im/petrel/internal/share"
 )
 
-// clientConn is a TCP connection of a client, which may come through a proxy, below TLS if
-// there is any. It belongs to one goroutine until the header of the proxy and the handshake
-// are read, and to its reader later; Write is its writer's.
+// clientConn is the TCP connection of a client, which may come through a proxy. TLS, if there is any, lies above
+// it. It belongs to one goroutine until the header of the proxy and the handshake are read, and then to its
+// reader; only its writer calls Write.
 type clientConn struct {
 	*net.TCPConn
 	client net.Addr      // nil: the peer
 	place  *place        // of a connection of the HTTP server; else nil
-	stall  time.Duration // of a stream: how long its peer may take no bytes; 0: the deadline counts
+	stall  time.Duration // of a stream: how long its peer may take no bytes; 0: the write deadline counts
 
 	turns share.Turns // while the handshake is under way
-	// notes since when the server waits for the peer, zero: the peer waits; false: the connection
-	// has to end
+	// notes since when the server waits for the peer; the zero time: the peer waits for the server. false: the
+	// connection has to end
 	await  func(time.Time) bool
 	budget time.Duration // time that the peer has for its part of the handshake
 }
@@ -35,8 +35,8 @@ func (a *clientConn) RemoteAddr() net.Addr {
 	return a.TCPConn.RemoteAddr()
 }
 
-// Read reads. During the handshake it gives the core back while it waits for the
-// peer.
+// Read reads. During the handshake it gives its core back while it waits for the peer. Later, on an HTTP
+// connection, it may wait for tokens (place.read).
 func (a *clientConn) Read(b []byte) (int, error) {
 	switch {
 	case a.turns != nil:
@@ -47,7 +47,7 @@ func (a *clientConn) Read(b []byte) (int, error) {
 	return a.TCPConn.Read(b)
 }
 
-// readInHandshake is Read of nc during the handshake.
+// readInHandshake reads from nc during the handshake, for as long as the budget allows.
 func (a *clientConn) readInHandshake(nc net.Conn, b []byte) (int, error) {
 	a.turns.End()
 	defer a.turns.Begin()
@@ -74,11 +74,11 @@ func (a *clientConn) Write(b []byte) (int, error) {
 	return a.writeMoving(a.TCPConn, b)
 }
 
-// writeMoving is Write to nc while its peer makes progress.
+// writeMoving writes b to nc, until the peer takes nothing for a.stall.
 func (a *clientConn) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	moved := time.Now()
 	for {
-		_ = nc.SetWriteDeadline(time.Now().Add(a.stall / 8)) // often, to see when it took something last
+		_ = nc.SetWriteDeadline(time.Now().Add(a.stall / 8)) // short, to see when the peer took something last
 		m, err := nc.Write(b[n:])
 		n += m
 		switch {
@@ -92,7 +92,7 @@ func (a *clientConn) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	}
 }
 
-// clientConnOf is the connection below TLS, if there is any.
+// clientConnOf returns the clientConn of a connection, below TLS if there is any.
 func clientConnOf(nc net.Conn) (*clientConn, bool) {
 	if t, ok := nc.(*tls.Conn); ok {
 		nc = t.NetConn()
@@ -101,9 +101,9 @@ func clientConnOf(nc net.Conn) (*clientConn, bool) {
 	return a, ok
 }
 
-// placeOf is the place of a connection of an HTTP server.
+// placeOf returns the place of a connection of an HTTP server.
 func placeOf(nc net.Conn) *place {
-	a, _ := clientConnOf(nc) // as the listeners make it
+	a, _ := clientConnOf(nc) // each listener makes its connections so
 	return a.place
 }
 
@@ -119,8 +119,8 @@ func (g *Gateway) awaitTurn() {
 	g.turns.End()
 }
 
-// handshakeTLS does the TLS handshake of a TLS connection. The wait for a core does not count
-// against its time. await is that of clientConn.
+// handshakeTLS does the TLS handshake of a TLS connection, and reports whether it succeeded. The wait for a core
+// does not count against its time. await is that of clientConn.
 func (g *Gateway) handshakeTLS(nc net.Conn, await func(time.Time) bool) bool {
 	t, ok := nc.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {

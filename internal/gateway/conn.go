@@ -12,7 +12,7 @@ import (
 )
 
 // conn is one connection of any transport: it turns bytes into frames for its session, and faults
-// into a named end.
+// into an end with a code.
 //
 // Its fields belong to its reader, the goroutine that calls input: an event loop, or the
 // connection's own. Writers use sess.Out and call closing. It is small, since each idle connection
@@ -36,7 +36,7 @@ func newConn(p *place, f wire.Framing) conn {
 // peer is the address that counts for the limits.
 func (c *conn) peer() netip.Addr { return netip.AddrFrom16(c.addr).Unmap() }
 
-// Flags of the reader for the writer, about the end.
+// Flags about the end of a connection, which its reader sets and its writer reads.
 const (
 	markBroken  = 1 << iota // the WebSocket framing is broken
 	markCounted             // the end is in the gateway's numbers
@@ -45,9 +45,9 @@ const (
 // link is the connection with its socket: a loopConn or a stream. Only the conn's reader calls put,
 // finish and busy.
 type link interface {
-	put(b []byte)        // writes b after what was put or taken from the outbox before; keeps nothing of it
-	finish(quick bool)   // closes the socket after all that was put; quick: the peer sends nothing more
-	busy(limit int) bool // reports whether more than limit bytes wait, after a write of all that the socket takes
+	put(b []byte)        // writes b after all earlier bytes; does not keep b
+	finish(quick bool)   // closes the socket after the bytes of put; quick: the peer sends nothing more
+	busy(limit int) bool // reports whether more than limit bytes wait to be written
 }
 
 // reader is shared by the connections of one goroutine.
@@ -61,12 +61,13 @@ const (
 	closeInternal = 1011
 
 	maxUnread = 64 << 10 // waiting bytes above which WebSocket pings go unanswered
-	// bytes of answers that may wait beyond the outbox's limit for events, for a connection and for all of its user
+	// bytes of answers that may wait beyond the outbox's limit for events: of one connection, and of all those of
+	// its user
 	maxAnswers = 4 << 20
-	maxExcess  = 16 << 20 // bytes read and thrown away after the end, before the socket is closed on the peer
+	maxExcess  = 16 << 20 // bytes that are read and thrown away after the end; after more the socket is closed
 
-	// maxEarlyExcess is the limit, in reads, for a connection that was not welcomed: each packet
-	// costs a wake-up, and a peer can send thousands of them while its end is on the way.
+	// maxEarlyExcess is the same limit, but in reads, for a connection that was not welcomed: each packet costs a
+	// wake-up, and a peer can send thousands of packets while its end is on the way.
 	maxEarlyExcess = 4
 )
 
@@ -97,9 +98,9 @@ func (c *conn) input(b []byte, r *reader, l link) {
 	c.answer(&ctl, l)
 }
 
-// tooEarly counts a read of n bytes of a connection that is not welcomed. It needs few reads: for
-// one hello, some pings, and frames that are refused. Reads beyond freeReads come from one budget
-// of all strangers. An event loop cannot delay a connection, so it ends one when that budget is
+// tooEarly counts a read of n bytes, and returns an error if the client sends too much before its welcome. A
+// client needs few reads: for one hello, some pings, and frames that are refused. Reads beyond freeReads come
+// from one budget of all strangers. An event loop cannot delay a connection, so it ends one when that budget is
 // used up.
 func (c *conn) tooEarly(n int, g *Gateway) *im.Error {
 	if c.greeted() {
@@ -155,7 +156,7 @@ func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 			c.place.await(time.Time{}) // from now on the peer waits for us
 		}
 		c.sess = r.g.hub.Open(c.encoding(), r.flusher)
-		c.sess.Out.Conn = l.(interface{ ClientAddr() netip.Addr }) // by the conn in it
+		c.sess.Out.Conn = l.(interface{ ClientAddr() netip.Addr }) // the embedded conn has it
 	}
 	if c.readsNoAnswers(r.g.hub.Limits().OutboxBytes, l) {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}
@@ -167,16 +168,15 @@ func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 	return nil
 }
 
-// readsNoAnswers returns whether so many answers wait that the connection has to end. All
-// connections of its user count together.
+// readsNoAnswers reports whether the connection has to end because its client does not read answers: too many
+// wait for this connection, or for all connections of its user on this node.
 func (c *conn) readsNoAnswers(limit int, l link) bool {
 	return limit >= 0 && c.sess.Out.Pending() > limit &&
 		(l.busy(limit+maxAnswers) || c.sess.Unread() > limit+maxAnswers)
 }
 
-// frameLimit is the largest message that is taken in this read. A client waits
-// for its welcome before it sends more, so it does not change within one.
-// Spec: P-2.5, P-3.1.
+// frameLimit returns the size of the largest message, in bytes, that is taken in this read. It does not change
+// within a read: a client waits for its welcome before it sends larger ones. Spec: P-2.5, P-3.1.
 func (c *conn) frameLimit(l *session.Limits) int32 {
 	limit := l.FrameBytesBeforeHello
 	if c.sess != nil && c.sess.Ready() {
@@ -185,10 +185,10 @@ func (c *conn) frameLimit(l *session.Limits) int32 {
 	return int32(min(limit, maxLength))
 }
 
-// greeted reports whether the session is welcomed, and counted so.
+// greeted reports whether the session was welcomed and the connection is counted so.
 func (c *conn) greeted() bool { return c.place == nil }
 
-// noteWelcome counts the connection as authenticated, once.
+// noteWelcome counts the connection as greeted, once, when its session is welcomed.
 func (c *conn) noteWelcome() {
 	if !c.greeted() && c.sess.Ready() {
 		c.place.welcome()
@@ -213,7 +213,7 @@ func (c *conn) ClientAddr() netip.Addr {
 	return c.peer()
 }
 
-// encoding is that of the server's frames; JSON while the client has not chosen. Spec: P-1.3.
+// encoding returns the encoding of the server's frames; JSON while the client has not chosen. Spec: P-1.3.
 func (c *conn) encoding() wire.Encoding {
 	e := wire.Encoding{Codec: wire.JSON, Framing: c.framing}
 	if c.codec == protoCodec {
@@ -249,7 +249,8 @@ func (c *conn) end(e *im.Error, r *reader, l link) {
 	l.finish(false)
 }
 
-// closing appends the transport's last bytes of a connection. Spec: P-1.6.
+// closing appends the last bytes of the transport: a close frame of WebSocket, nothing on TCP. It counts the end,
+// unless end has counted it. Spec: P-1.6.
 func (c *conn) closing(dst []byte, e *im.Error, g *Gateway) []byte {
 	marks := c.marks.Load()
 	if marks&markCounted == 0 {

@@ -17,15 +17,15 @@ const (
 	forwarded     = "Forwarded" // RFC 7239
 )
 
-// trusted tells whether this peer is a trusted proxy.
+// trusted reports whether an address is that of a trusted proxy.
 func (g *Gateway) trusted(a netip.Addr) bool {
 	return slices.ContainsFunc(g.access.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// setClient puts the client's address into a request that came through a trusted proxy, for the
-// limits. Each proxy appends the address of its peer, so the last address that is no trusted proxy
-// is the client: the ones before it are unproven. If no client is named, the request keeps the
-// address of the proxy: all such requests are limited as one address, and the log warns of it.
+// setClient puts the client's address into a request that came through a trusted proxy, for the limits. Each
+// proxy appends the address of its peer, so the last address that is no trusted proxy is the client: anybody can
+// have written those before it. If no client is named, the request keeps the address of the proxy: all such
+// requests are limited as one address, and the log warns of it.
 func (g *Gateway) setClient(r *http.Request) {
 	peer, ok := remote(r.RemoteAddr)
 	if !ok {
@@ -60,9 +60,9 @@ func (g *Gateway) setClient(r *http.Request) {
 	}
 }
 
-// logProxyHost logs the first time that a request seems to come from the host of a proxy: the proxy
-// names itself, or nobody is named and the request is for a name of the loopback. A person or a
-// program there is limited by the address of the host, which is right.
+// logProxyHost logs the first time that a request seems to come from the host of a proxy: the proxy names itself
+// as the client, or it names nobody, and the request came over the loopback for a name of the loopback. A person
+// or a program there is limited by the address of the host, which is right.
 func (g *Gateway) logProxyHost(proxy netip.Addr) {
 	g.logOnce(slog.LevelInfo,
 		"a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, "+
@@ -78,7 +78,7 @@ func (g *Gateway) warnNoClient(proxy netip.Addr, header, unread string) {
 			"together, until it does so in this header", "proxy", proxy, "header", header, "unread", unread)
 }
 
-// unread is another header with addresses that came in place of the one that is read; "": none.
+// unread returns another header than read in which the request has addresses; "": none.
 func unread(read string, h http.Header) string {
 	for _, name := range []string{xForwardedFor, forwarded, "X-Real-Ip"} {
 		if name != read && h.Get(name) != "" {
@@ -88,8 +88,8 @@ func unread(read string, h http.Header) string {
 	return ""
 }
 
-// warnUntrusted logs the first time that a neighbour that is no trusted proxy names a client. It
-// does not log the content of the header.
+// warnUntrusted logs the first time that a peer with a private or loopback address, which is no trusted proxy,
+// names a client. It does not log the content of the header.
 func (g *Gateway) warnUntrusted(peer netip.Addr, r *http.Request) {
 	if r.Header.Get(g.o.ProxyHeader) == "" || !peer.IsLoopback() && !peer.IsPrivate() {
 		return
@@ -119,7 +119,7 @@ func (g *Gateway) lostUpgrade(r *http.Request) *im.Error {
 		"this is a request for WebSocket without the headers Upgrade and Connection; a proxy on the way has to pass them on")
 }
 
-// probes are paths that balancers ask for on their own behalf.
+// probes are the paths that balancers request to check the server.
 var probes = []string{"/healthz", "/readyz", "/version"}
 
 // forwardedPair matches a pair of the header Forwarded, possibly empty, and its end. Quotes stand
@@ -127,7 +127,7 @@ var probes = []string{"/healthz", "/readyz", "/version"}
 // into text, and its own text into the address.
 var forwardedPair = regexp.MustCompile(`^[ \t]*(?:([^=",;\\ \t]+)=("(?:[^"\\]|\\.)*"|[^",;\\ \t]*))?[ \t]*([,;]|$)`)
 
-// hops are the addresses in a header as they were written, the nearest last; none if it is malformed.
+// hops returns the addresses in a header as they were written, the nearest last; none if it is malformed.
 func hops(name string, h http.Header) (hops []string) {
 	rest := strings.Join(h.Values(name), ",")
 	if name != forwarded {
@@ -149,7 +149,7 @@ func hops(name string, h http.Header) (hops []string) {
 	return hops
 }
 
-// hopAddr reads an address with or without a port.
+// hopAddr parses an address with or without a port.
 func hopAddr(s string) (netip.Addr, bool) {
 	s = strings.TrimSpace(s)
 	if a, ok := remote(s); ok {

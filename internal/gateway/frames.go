@@ -17,7 +17,7 @@ type framer struct {
 	part    *partial // nil while nothing is incomplete
 }
 
-// codec is the choice of the first frame. Spec: P-1.3.
+// codec is the encoding of the frames, which the first frame decides. Spec: P-1.3.
 type codec uint8
 
 const (
@@ -41,14 +41,14 @@ type frame struct {
 	payload []byte
 }
 
-// fault ends a connection. broken means that the WebSocket framing itself is
-// not RFC 6455, which has a close code of its own.
+// fault ends a connection. broken: the WebSocket framing itself violates RFC 6455. That has a close code of its
+// own.
 type fault struct {
 	err    *im.Error
 	broken bool
 }
 
-// stopped makes cut return without a fault of the framing.
+// stopped makes cut return although there is no fault: emit takes no further frames.
 var stopped = &fault{}
 
 func badFrame(format string, args ...any) *fault {
@@ -59,8 +59,8 @@ func brokenFrame(text string) *fault {
 	return &fault{err: im.Errorf(im.CodeBadFrame, "%s", text), broken: true}
 }
 
-// maxLength is the largest frame whatever the limits say: a length on TCP
-// always begins with a zero byte. Spec: P-1.3.
+// maxLength is the length of the largest frame, even without a limit: on TCP the first byte of a length is always
+// zero. Spec: P-1.3.
 const maxLength = 1<<24 - 1
 
 // tooLarge checks a length before anything of it is kept. Spec: P-2.5.
@@ -79,9 +79,9 @@ func (f *framer) tooLarge(n uint64) *fault {
 		limit)}
 }
 
-// cut passes every frame that b completes to emit, in order, and copies an incomplete rest. It may
-// change b and does not keep it. It returns the first fault, also of emit; the framer must not be
-// used after that.
+// cut passes every frame that b completes to emit, in order, and keeps a copy of an incomplete rest. It may
+// change b and does not keep it. It returns the first fault, of the framing or of emit. After a fault the framer
+// must not be used.
 func (f *framer) cut(b []byte, emit func(frame) *fault) *fault {
 	old := 0
 	if f.part != nil && len(f.part.rest) > 0 {

@@ -5,16 +5,16 @@
 // Begin with gateway.go, which has the listeners for clients and what all connections
 // share. The other files, in the order in which a connection meets them:
 //
-//   - Admission: shutout.go (addresses whose connections are reset for some seconds), limits.go
-//     (the tables of limits, and the counters), refusals.go (a refused connection gets the reason).
-//   - Before the protocol: accept.go (connections of both ports are accepted and admitted),
+//   - Admission: shutout.go (resets new connections of an address for some seconds), limits.go
+//     (the tables of limits, and the counters), refusals.go (tells a refused connection the reason).
+//   - Before the protocol: accept.go (accepts and admits the connections of both ports),
 //     clientconn.go (the TCP connection below TLS, and the TLS handshake), proxyprotocol.go (the
 //     header of the PROXY protocol).
 //   - HTTP: httpserver.go (the HTTP servers and their bounds), upgrade.go (from HTTP to
 //     WebSocket), hosts.go (names under which the server is called), httpsecurity.go (origins of
 //     pages, headers of answers, TLS), forwardedheader.go (the client that proxies name in a
 //     header), throttle.go (reads of connections on which nobody has logged in).
-//   - A connection of a client: conn.go (what is read becomes frames for the session),
+//   - A connection of a client: conn.go (makes frames for the session of the bytes of a read),
 //     frames.go with tcp.go and ws.go (where a frame ends).
 //   - The reader and writer of its socket: loop.go (one of the event loops, without TLS) with
 //     timerwheel.go, or goroutineconn.go (goroutines of its own, with TLS).
@@ -48,8 +48,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// Options says where and how a Gateway listens. The zero value of a field is
-// its default.
+// Options says where and how a Gateway listens. A zero field means the default, which its comment names.
 type Options struct {
 	HTTPAddr string       // host:port of HTTP and WebSocket; empty: none
 	HTTPOnly bool         // no WebSocket: Handler serves its path too
@@ -72,11 +71,11 @@ type Options struct {
 	Loops int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
 	// WebSocket handshakes under way at once, and connections whose proxy has not named the client yet; 1,024
 	MaxUpgrades int
-	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and 512
-	MaxRefusals int // connections that get the reason why there is no room; 64
+	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and at most 512
+	MaxRefusals int // refused connections that are open to be told the reason; 64
 
-	// MinSilence is how long a connection may be silent before its hello, or before a request,
-	// until it may have to make room for another one; 300 ms. Clients on slow networks need it.
+	// MinSilence is how long a connection may be silent, before its hello or between HTTP requests, and still
+	// keep its place when a new connection needs one; 300 ms. Clients on slow networks need this time.
 	MinSilence time.Duration
 
 	Pressed func() bool  // memory is full; nil: it never is
@@ -106,12 +105,12 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// maxEnrolling is how many connections are given to an event loop at once. A loop takes
-// all that are there before it serves the others again, about 50 µs for each.
+// maxEnrolling is how many connections for each event loop may be on their way to the loops at once. A loop takes
+// over all that wait for it, about 50 µs each, before it serves its other connections again.
 const maxEnrolling = 8
 
-// drainPause is the time between the last accepted frame and the announcement of the end, for the
-// answers under way. Spec: P-9.3.
+// drainPause is how long a drain waits, after it takes no more frames, before it ends the connections: the
+// answers under way are sent meanwhile. Spec: P-9.3.
 const drainPause = 100 * time.Millisecond
 
 // Gateway serves the clients' connections.
@@ -122,7 +121,7 @@ type Gateway struct {
 	http   net.Listener // nil: none
 	tcp    net.Listener
 	limits limits
-	logged sync.Map // messages of logOnce, and limits of warnOnce
+	logged sync.Map // messages that logOnce, and limits that warnOnce, have logged
 
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
 	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code
@@ -137,13 +136,13 @@ type Gateway struct {
 	grace                                         time.Duration // for a peer to close after our end
 
 	refusals refusals
-	gone     context.Context // done when all input is ignored
+	gone     context.Context // done when the gateway ends: nothing is accepted any more
 	goAway   context.CancelFunc
-	// capacity MaxUpgrades: connections whose proxy has not named the client yet; full: the next
-	// TCP connection waits in the queue of the kernel
+	// capacity MaxUpgrades: a token for each connection whose proxy has not named the client yet; full: the
+	// next TCP connection waits in the queue of the kernel
 	announcing chan struct{}
-	// capacity maxEnrolling for each loop: connections that are given to the event loops; full: the next one waits, a
-	// TCP connection in the queue of the kernel
+	// capacity maxEnrolling for each loop: a token for each connection on its way to an event loop; full: the next
+	// one waits, a TCP connection in the queue of the kernel
 	enrolling chan struct{}
 
 	loops    []*loop     // set by Run before it serves
@@ -194,8 +193,8 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	return g, nil
 }
 
-// setTicks derives the wheels' unit: fine enough for the shortest time that is
-// kept with it, 200 ms for the defaults.
+// setTicks sets the tick, the unit of the timer wheels, to an eighth of the shortest timeout, within 5 to 200 ms.
+// It converts the timeouts to ticks.
 func (g *Gateway) setTicks() {
 	shortest := min(g.o.HelloTimeout, g.o.WriteStall)
 	if g.o.Heartbeat > 0 {
@@ -212,7 +211,7 @@ func (g *Gateway) setTicks() {
 	g.graceTicks = in(g.grace)
 }
 
-// Probe tells whether an address can be bound; "" can. Errors are those of New.
+// Probe returns an error, like those of New, if an address cannot be bound. The address "" needs no check.
 func Probe(addr, flag string) error {
 	if addr == "" {
 		return nil
@@ -248,13 +247,14 @@ func (g *Gateway) listen(addr, flag string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &resettingListener{TCPListener: ln.(*net.TCPListener), g: g}, nil // as addr is of TCP
+	return &resettingListener{TCPListener: ln.(*net.TCPListener), g: g}, nil // the network is TCP
 }
 
-// SetAccess takes effect with the next connection and request. The lists must not change any more.
+// SetAccess sets names, origins and proxies. They hold from the next connection and request on. The caller must
+// not change the lists afterwards.
 func (g *Gateway) SetAccess(a Access) { g.access.Store(&a) }
 
-// Access is as SetAccess has set it last.
+// Access returns the Access that was set last.
 func (g *Gateway) Access() *Access { return g.access.Load() }
 
 // Close frees the addresses of a Gateway that does not run.
@@ -264,7 +264,7 @@ func (g *Gateway) Close() { g.closeListeners() }
 // there is none.
 func (g *Gateway) HTTPAddr() net.Addr { return addrOf(g.http) }
 
-// TCPAddr is that of raw TCP.
+// TCPAddr is the address that raw TCP is bound to; nil when there is none.
 func (g *Gateway) TCPAddr() net.Addr { return addrOf(g.tcp) }
 
 func addrOf(ln net.Listener) net.Addr {
@@ -327,7 +327,7 @@ func (g *Gateway) start() error {
 	return nil
 }
 
-// look is called once a tick.
+// look has the event loops check the connections that are due. It is called once a tick.
 func (g *Gateway) look() {
 	for _, l := range g.loops {
 		l.tickSoon()
@@ -412,8 +412,8 @@ func (g *Gateway) draining() *im.Error {
 		time.Duration(min(n, 30_000))*time.Millisecond)}
 }
 
-// begin counts a hand-over, stream or refusal, unless the gateway has stopped
-// serving.
+// begin counts one more hand-over, stream or refusal in tasks. If the gateway has stopped serving, it counts
+// nothing and returns false.
 func (g *Gateway) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -423,8 +423,8 @@ func (g *Gateway) begin() bool {
 	return g.serving
 }
 
-// hold takes a connection into the gateway, which has a place in the limits
-// and gives it back at its end. The caller has called begin and lets go of nc.
+// hold takes over nc, whose place in the limits is p, and gives the place back when the connection ends. early
+// has the bytes that were read already. The caller has called begin, and does not use nc any more.
 func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 	if a, ok := nc.(*clientConn); ok {
 		nc = a.TCPConn
@@ -460,7 +460,7 @@ func (g *Gateway) enroll(nc *net.TCPConn, p *place, f wire.Framing, early []byte
 	}
 }
 
-// closed is the end of a stream.
+// closed forgets a stream that has ended, and gives its place back.
 func (g *Gateway) closed(s *stream) {
 	g.mu.Lock()
 	delete(g.streams, s)
@@ -469,7 +469,7 @@ func (g *Gateway) closed(s *stream) {
 	g.tasks.Done()
 }
 
-// quietest is the loop with the fewest connections.
+// quietest returns the loop with the fewest connections.
 func (g *Gateway) quietest() *loop {
 	best := g.loops[0]
 	for _, l := range g.loops[1:] {
@@ -489,7 +489,7 @@ func (g *Gateway) warnOnce(limit string) {
 	}
 }
 
-// logOnce logs the first time that something happens: others make it happen, as often as they like.
+// logOnce logs a message only the first time, because strangers can cause it as often as they like.
 func (g *Gateway) logOnce(level slog.Level, message string, args ...any) {
 	if _, said := g.logged.LoadOrStore(message, true); !said {
 		g.log.Log(context.Background(), level, message+"; this is said once", args...)
@@ -507,7 +507,7 @@ func (g *Gateway) ended(e *im.Error) {
 	g.log.Debug("connection ended", "err", string(e.Code))
 }
 
-// codes are the codes of the catalogue as texts.
+// codes returns the codes of the catalogue as strings.
 func codes() (list []string) {
 	for _, c := range im.Codes() {
 		list = append(list, string(c))

@@ -21,10 +21,9 @@ const (
 	writeChunk       = 16 << 10 // bytes of one write, after which the outbox learns what is left; a TLS record
 )
 
-// stream is a connection with a goroutine of its own: TLS, and every other one
-// where there is no event loop. That goroutine reads, keeps the time by the
-// read deadline, and is the reader of conn. Another one writes; it lives only
-// while there is something to write.
+// stream is a connection with a goroutine of its own: each TLS connection, and where there are no event loops
+// each other one too. That goroutine is the reader of conn, with the read deadline as its timer. A second
+// goroutine writes; it lives only while there is something to write.
 type stream struct {
 	conn
 	g      *Gateway
@@ -34,16 +33,16 @@ type stream struct {
 	mark   time.Time // when it was last heard or probed, or its end was decided
 	probes int       // since it was last heard
 	excess int       // bytes read after the end
-	late   int       // reads of these
+	late   int       // reads after the end
 
 	evicted atomic.Bool    // it has lost its place to another connection
-	began   bool           // of the writer: it has written; the first write is the welcome, so the reader looks up
+	began   bool           // of the writer: it has written once, and then woken the reader, which may count a welcome
 	writers sync.WaitGroup // at most one
 	mu      sync.Mutex     // tier 0; guards the fields below
 	out     []byte         // bytes of put: control frames, and ends without a session
 	fin     bool           // close after out
 	quick   bool           // the peer sends nothing more
-	again   bool           // the outbox has something
+	again   bool           // the outbox has something to write
 	writing bool           // there is a writer; stays so after the end
 	written bool           // the end is written
 	closed  bool           // no writer may start any more
@@ -160,9 +159,8 @@ func (s *stream) tooMuch(n int) bool {
 	return s.excess > maxExcess || s.tooLate(s.late)
 }
 
-// wait sets the read deadline. To wake the reader, another goroutine sets a
-// flag and then a deadline of now. So the flags are looked at again
-// after the own deadline.
+// wait sets the read deadline. Another goroutine wakes the reader by setting a flag and then a deadline of now,
+// which this call may replace. So wait looks at the flags after it has set its own deadline.
 func (s *stream) wait(until time.Time) {
 	_ = s.nc.SetReadDeadline(until)
 	if s.over() || (s.g.ending.Load() || s.evicted.Load()) && !s.deaf {
@@ -195,7 +193,7 @@ func (s *stream) expire() {
 	was, due := s.deaf, s.deadline()
 	late := !due.IsZero() && !time.Now().Before(due)
 	switch {
-	case s.deaf && late: // and does not come to it
+	case s.deaf && late: // the end was not written in time
 		s.drop()
 	case s.deaf:
 	case s.g.ending.Load():
@@ -244,7 +242,7 @@ func (s *stream) busy(limit int) bool {
 	return n > limit
 }
 
-// wake is called by the flusher: the outbox has something.
+// wake has the writer look at the outbox. The flusher calls it.
 func (s *stream) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +258,7 @@ func (s *stream) startLocked() {
 	}
 }
 
-// write writes out and the outbox, until both are empty or the end is written.
+// write is the writer. It writes s.out and the outbox, until both are empty or the end is written.
 func (s *stream) write() {
 	var list []*fanout.Outbox
 	for {
@@ -306,7 +304,7 @@ func (s *stream) send(b []byte, o *fanout.Outbox) bool {
 		n, err := s.nc.Write(b[:min(len(b), writeChunk)])
 		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				s.g.ended(&im.Error{Code: im.CodeSlowConsumer}) // the peer cannot be told
+				s.g.ended(&im.Error{Code: im.CodeSlowConsumer}) // a kick would not reach the peer
 			}
 			return false
 		}
@@ -341,7 +339,7 @@ func (s *stream) evict() {
 // drop closes the socket without a word; a TLS alert could block.
 func (s *stream) drop() { _ = bottom(s.nc).Close() }
 
-// bottom is the socket of a connection.
+// bottom returns the socket below the layers of a connection.
 func bottom(nc net.Conn) net.Conn {
 	if a, ok := clientConnOf(nc); ok {
 		return a.TCPConn

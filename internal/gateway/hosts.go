@@ -26,13 +26,13 @@ type Access struct {
 	Proxies []netip.Prefix
 }
 
-// isOwnName tells whether a request for host is meant for a server that listens on an
-// address of this machine only (loopback), or elsewhere.
+// isOwnName reports whether the name in a Host header is one of this server. loopback: the server listens on an
+// address that only this machine reaches.
 //
-// A foreign page can point a name of its own to an address that only the browser reaches (DNS
-// rebinding). For the browser the page and the server then have one origin, so the page may read
-// the answers. The Host header has the foreign name. That cannot be an IP address, nor a name
-// without a dot, which nobody outside can register. Spec: P-12.6.
+// A foreign page can point a name of its own to an address that only the browser reaches (DNS rebinding). For the
+// browser the page and the server then have one origin, so the page may read the answers. The Host header has the
+// foreign name. That cannot be an IP address, nor a name without a dot, which nobody outside can register: a
+// server that others reach accepts both. Spec: P-12.6.
 func (a *Access) isOwnName(hostport string, loopback bool) bool {
 	name := hostName(hostport)
 	if name == "" || isLoopback(name) {
@@ -46,7 +46,7 @@ func (a *Access) isOwnName(hostport string, loopback bool) bool {
 	return a.named(name)
 }
 
-// named tells whether Hosts has a name, in lower case.
+// named reports whether Hosts covers a name, which is in lower case.
 func (a *Access) named(name string) bool {
 	for _, h := range a.Hosts {
 		h = strings.ToLower(h)
@@ -68,8 +68,7 @@ func hostName(hostport string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// isLoopback tells whether a name stands for this machine, wherever it is
-// resolved.
+// isLoopback reports whether a name always stands for the machine that resolves it.
 func isLoopback(name string) bool {
 	ip, err := netip.ParseAddr(name)
 	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()

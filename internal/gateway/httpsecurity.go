@@ -14,10 +14,9 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// originAllowed decides about the Origin that browsers always send, so that a foreign page cannot
-// use data that the browser has stored for us. A page of the server has its host and port, and the
-// scheme https if the server speaks TLS. If it does not, a proxy may have ended TLS, so both
-// schemes are allowed.
+// originAllowed reports whether the Origin of a request is allowed. Browsers always send it, so a foreign page
+// cannot use data that the browser has stored for us. A page of the server has its host and port, and the scheme
+// https if the server speaks TLS. If it does not, a proxy may have ended TLS, so both schemes are allowed.
 func (g *Gateway) originAllowed(r *http.Request) bool {
 	all := r.Header.Values("Origin")
 	switch {
@@ -41,9 +40,9 @@ func (g *Gateway) originAllowed(r *http.Request) bool {
 	return host != "" && strings.EqualFold(host, r.Host)
 }
 
-// checkOrigin returns the error for a page of a forbidden origin, nil for others. It logs the first
-// one, because the browser does not tell the page the reason. A page of the server itself is
-// refused if a proxy has put another name into the Host header.
+// checkOrigin returns the error for a page of a forbidden origin, nil for others. It logs the first one, because
+// the browser does not tell the page the reason. It also refuses a page of the server itself if a proxy has put
+// another name into the Host header.
 func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
 	if g.originAllowed(r) {
 		return nil
@@ -65,12 +64,11 @@ func (g *Gateway) checkOrigin(r *http.Request) *im.Error {
 		origin)
 }
 
-// preflightSeconds is how long a browser remembers that it may call.
-const preflightSeconds = 7200 // longer is cut by browsers
+// preflightSeconds is how long a browser remembers that a page may call.
+const preflightSeconds = 7200 // browsers cut longer times
 
-// allowOrigins tells browsers that pages of the origins that may connect may call
-// the API too. There are no cookies, so a page has the token that it calls with.
-// Spec: P-12.6.
+// allowOrigins lets pages of the allowed origins call the API too, by the headers of CORS. There are no cookies,
+// so a page needs a token of its own. Spec: P-12.6.
 func (g *Gateway) allowOrigins(api http.Handler) http.Handler {
 	return cors.New(cors.Options{
 		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) {
@@ -84,11 +82,11 @@ func (g *Gateway) allowOrigins(api http.Handler) http.Handler {
 	}).Handler(api)
 }
 
-// setSecurityHeaders tells browsers to take an answer only for its content type: no page, no
-// script, nothing for a frame. Pages of the server set their own headers.
+// setSecurityHeaders has browsers take an answer only for what its content type says, run and load nothing for
+// it, show it in no frame, and send no Referer from it. Pages of the server set headers of their own.
 //
-// With TLS it also tells them to use only TLS from now on. A browser keeps this for all ports of a
-// name, so it is left out for the loopback, where other programs answer without TLS.
+// With TLS it also has browsers use only TLS from now on. A browser keeps this for all ports of a name, so it is
+// left out for the loopback, where other programs answer without TLS.
 func setSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -103,8 +101,8 @@ func setSecurityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// TLSConfig is the TLS configuration of all listeners. It calls certificate at every handshake, so
-// a new one takes effect at once.
+// TLSConfig returns the TLS configuration of all listeners. It calls certificate at every handshake, so a new one
+// takes effect at once.
 func TLSConfig(certificate func() *tls.Certificate) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

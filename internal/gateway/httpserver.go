@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// server is the HTTP server of everything on the HTTP address.
+// server makes the HTTP server of the HTTP address.
 func (g *Gateway) server(base context.Context) *http.Server {
 	rest := g.allowOrigins(g.o.Handler)
 	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), g.log, "listen.http",
@@ -38,7 +38,7 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	if config = config.Clone(); config != nil { // the TCP port has no protocols to choose from
+	if config = config.Clone(); config != nil { // a copy: the TCP port offers no protocols
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
 	protocols.SetUnencryptedHTTP2(config == nil)
@@ -60,14 +60,14 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	}
 }
 
-// idleTimeout is how long a connection may wait for its next request. A client or a balancer with a
-// longer timeout would send a request into a closing connection, and not know whether it arrived.
-// So this is longer than their timeouts (Go 90 s, balancers of AWS 60 s, of Google 600 s). If the
-// connections become too many, the limits of HTTP connections close the oldest silent ones earlier.
+// idleTimeout is how long a connection may wait for its next request. A client or a balancer with a longer
+// timeout would send a request into a closing connection, and not know whether it arrived. So it is longer than
+// theirs (Go 90 s, balancers of AWS 60 s, of Google 600 s). If there are too many connections, the limits of HTTP
+// connections close the oldest silent ones earlier.
 const idleTimeout = 620 * time.Second
 
-// boundHTTP2 bounds the memory of one HTTP/2 connection. The library bounds streams that are reset
-// at once, and endless headers.
+// boundHTTP2 bounds the memory of one HTTP/2 connection. The library itself bounds streams that are reset at
+// once, and endless headers.
 func boundHTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: 100,
@@ -80,7 +80,7 @@ func boundHTTP2() *http.HTTP2Config {
 	}
 }
 
-// note follows the states of a connection of an HTTP server. awaits: the server waits for the peer.
+// note follows the states of a connection of an HTTP server. awaits: in this state the server waits for the peer.
 func (p *place) note(state http.ConnState, awaits bool) {
 	switch {
 	case state == http.StateHijacked:

@@ -34,7 +34,7 @@ const (
 	kinds
 )
 
-// limit is a row of the table of limits of the number of connections.
+// limit is a row of table: a limit on the number of connections.
 type limit struct {
 	name      string
 	of        kind              // connections that it refuses
@@ -42,13 +42,13 @@ type limit struct {
 	perSource bool              // it counts those of one source
 	noProxy   bool              // it does not hold for a proxy, which speaks for many
 	bound     func(*limits) int // how many there may be; negative: any number
-	evicts    bool              // the connection that has been silent longest makes room
+	evicts    bool              // the oldest silent connection makes room
 	text      string            // for the client
-	after     time.Duration     // the client may come back after this time, or twice as much
+	after     time.Duration     // the client is told to come back after this time, or up to twice as much
 }
 
-// table has the limits of the number of connections, in the order in which they are checked. The
-// first that is reached decides. Package session limits the connections of a user.
+// table has the limits on the number of connections, in the order in which they are checked. The first that is
+// reached decides. Package session limits the connections of a user.
 var table = [...]limit{
 	{
 		name: limitOfAll, of: waiting, counts: []kind{greeted, waiting},
@@ -90,25 +90,25 @@ var (
 
 const textOfHTTP = "the server has all the HTTP connections it takes"
 
-// maxHTTPPerIP bounds the connections of the HTTP server of one source: unfinished requests and idle
-// connections. Timeouts of the HTTP server end both.
+// maxHTTPPerIP bounds the connections that one source has to the HTTP server. Timeouts of the HTTP server end
+// unfinished requests and idle connections.
 const maxHTTPPerIP = 512
 
-// addressRate is a row of the table of rates.
+// addressRate is a row of rates.
 type addressRate struct {
 	share   int           // the average is 1/share of limits.new_connections_per_ip_per_s
 	burst   int           // at once: burst times that option
-	least   int           // of both, at least
+	least   int           // lower bound of average and burst
 	ahead   time.Duration // tokens are given for up to this time in advance
-	friends int           // factor of both for an address from which somebody is logged in
+	friends int           // factor of average and burst for an address from which somebody is logged in
 }
 
-// rates has the limits of the rate of an address.
+// rates has the limits on how often an address may do something.
 var rates = [...]addressRate{
-	rateOfNew: {share: 1, burst: 1, friends: 1}, // the next connection is refused
-	// The next connection is reset as soon as it is accepted, which takes no goroutine, buffer or place.
+	rateOfNew: {share: 1, burst: 1, friends: 1}, // beyond this rate a connection is refused
+	// Beyond this rate a connection is reset as soon as it is accepted, which takes no goroutine, buffer or place.
 	rateOfShortLived: {share: 20, burst: 1, least: 1, ahead: maxShutOut, friends: 4},
-	rateOfReads:      {share: 1, burst: 4, ahead: longestWait, friends: 1}, // a read waits; after longestWait it fails
+	rateOfReads:      {share: 1, burst: 4, ahead: longestWait, friends: 1}, // beyond it a read waits or fails
 }
 
 const (
@@ -118,8 +118,8 @@ const (
 )
 
 const (
-	maxShutOut  = 5 * time.Second // an address is reset for no longer after its last short-lived connection
-	longestWait = 5 * time.Second // a read that would have to wait for longer fails
+	maxShutOut  = 5 * time.Second // how long an address is shut out, at most, after its last short-lived connection
+	longestWait = 5 * time.Second // a read that would have to wait for longer fails at once
 
 	freeReads = 4    // reads of a connection that are not counted in allReads: a hello, or the headers of a browser
 	allReads  = 1000 // a second: reads beyond freeReads of all connections on which nobody has logged in
@@ -133,7 +133,7 @@ type limits struct {
 	maxHTTP    int               // as in Options
 	minSilence time.Duration     // as in Options
 	pressed    func() bool       // memory is full
-	onRefused  func(name string) // gets the limit that refuses a connection
+	onRefused  func(name string) // gets the name of the limit that refuses a connection or a read
 	gone       <-chan struct{}   // closed when the gateway ends: no read waits any more
 
 	rates        [len(rates)]rate.Addresses
@@ -146,10 +146,10 @@ type limits struct {
 	places  [kinds]list.List // of *place: by the time of entering; ofHTTP: by the time of the last await
 }
 
-// source is an IP address, or the /64 network of an IPv6 address, the least that one subscriber has.
+// source is an IP address, or the /64 network of an IPv6 address, which is the smallest that a subscriber has.
 type source [16]byte
 
-// usage is how many connections of each kind there are. A source without connections has none.
+// usage counts connections by kind. The map sources has no entry for a source without connections.
 type usage [kinds]int32
 
 func newLimits(options func() *session.Limits) limits {
@@ -184,12 +184,12 @@ type place struct {
 
 	// Only the reader of the connection uses these.
 	bytes int // read before the hello
-	reads int // at most freeReads of the HTTP server
+	reads int // of an HTTP connection only the first freeReads are counted
 }
 
-// enter gives a connection a place, or the reason why there is none. proxy: the address is that of a
-// proxy that names no client, and all connections through it count as those of one address. The
-// caller calls leave in the end, and until then welcome at most once.
+// enter gives a connection a place, or returns the reason why there is none. proxy: the address is that of a
+// proxy that names no client, and all connections through it count as those of one address. The caller gives the
+// place up once: by welcome when the session is welcomed, else by leave when the connection ends.
 func (l *limits) enter(k kind, a netip.Addr, proxy bool, now time.Time) (*place, *im.Error) {
 	if k == waiting && l.take(rateOfNew, now, a) > 0 {
 		return nil, l.refuse(newConnections)
@@ -209,7 +209,8 @@ func (l *limits) refuse(r limit) *im.Error {
 	return tooMany(r.text, spread(r.after))
 }
 
-// place is enter after the limit of the rate. The victim has lost its place, and its connection has to end.
+// place does the rest of enter, after the rate limit. p is nil if there is no place: refusal says why. A victim
+// has lost its place, and the caller ends its connection.
 func (l *limits) place(k kind, a netip.Addr, proxy bool, now time.Time) (p, victim *place, refusal limit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +237,7 @@ func (l *limits) place(k kind, a netip.Addr, proxy bool, now time.Time) (p, vict
 	return p, victim, limit{}
 }
 
-// reachedLocked reports whether there are as many connections as there may be.
+// reachedLocked reports whether there are as many connections as r allows.
 func (r limit) reachedLocked(l *limits, s source) bool {
 	u, n := l.all, 0
 	if r.perSource {
@@ -249,8 +250,8 @@ func (r limit) reachedLocked(l *limits, s source) bool {
 	return bound >= 0 && n >= bound
 }
 
-// silentLocked is the connection that has been silent longest, and for minSilence, of those that r
-// counts; nil: there is none.
+// silentLocked returns the oldest connection, of those that r counts, that has been silent for at least
+// minSilence; nil: there is none.
 func (l *limits) silentLocked(r limit, s source, now time.Time) *place {
 	for e := l.places[r.of].Front(); e != nil; e = e.Next() {
 		p := e.Value.(*place)
@@ -265,10 +266,10 @@ func tooMany(text string, after time.Duration) *im.Error {
 	return &im.Error{Code: im.CodeTooManyConnections, Message: text, RetryAfter: after}
 }
 
-// spread is d to twice d, at random, so that not all clients come back at once.
+// spread returns a random time from d to twice d, so that not all clients come back at once.
 func spread(d time.Duration) time.Duration { return d + rand.N(d) }
 
-// attach sets what ends the connection of a place. It reports whether the connection still has it.
+// attach sets the function that ends the connection. It reports whether the connection still has its place.
 func (p *place) attach(end func()) bool {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -295,7 +296,7 @@ func (p *place) Vouched() {
 	p.await(time.Time{})
 }
 
-// welcome counts a connection as greeted. limits.leave gives it back from now on.
+// welcome gives the place back and counts the connection as greeted. When it ends, the caller calls limits.leave.
 func (p *place) welcome() {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -321,7 +322,7 @@ func (l *limits) removeLocked(p *place) {
 	}
 }
 
-// leave ends what welcome began.
+// leave counts one greeted connection less: it has ended.
 func (l *limits) leave(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -347,7 +348,7 @@ func (l *limits) counts() (total, unauthenticated int) {
 	return int(l.all[greeted] + l.all[waiting]), int(l.all[waiting])
 }
 
-// rateOf is a row of rates for an address.
+// rateOf returns the limit that a row of rates sets for an address.
 func (l *limits) rateOf(row int, a netip.Addr) rate.Limit {
 	r, n := rates[row], l.options().NewPerIPPerSecond
 	if n < 0 {
@@ -386,7 +387,8 @@ func (l *limits) shutOut(now time.Time, a netip.Addr) bool {
 	return l.rates[rateOfShortLived].Wait(now, maxShutOut, a, l.rateOf(rateOfShortLived, a)) > 0
 }
 
-// takeRead takes a token for a read of an HTTP connection, and returns how long to wait for it; false: too long.
+// takeRead takes a token for a read of an HTTP connection, and returns how long to wait for it. ok is false if that is
+// too long: then the read fails.
 func (l *limits) takeRead(now time.Time, p *place) (wait time.Duration, ok bool) {
 	if wait = l.take(rateOfReads, now, p.addr); wait > longestWait {
 		return wait, false

@@ -55,7 +55,7 @@ func newLoop(g *Gateway) (*loop, error) {
 	l.reader.flusher.Meter = &g.hub.Meter
 	var err error
 	l.client, err = gnet.NewClient(l,
-		gnet.WithNumEventLoop(1), // a loop that is chosen here, not by gnet
+		gnet.WithNumEventLoop(1), // one: Gateway.quietest chooses the loop, not gnet
 		gnet.WithReadBufferCap(readBuffer),
 		gnet.WithTCPNoDelay(gnet.TCPDelay), // means: leave it alone, net has set it
 		gnet.WithLogger(gnetLog{g.log}))
@@ -71,15 +71,15 @@ func newLoop(g *Gateway) (*loop, error) {
 // task is a function to run on the loop.
 type task func()
 
-// Run makes a task what gnet executes.
+// Run implements gnet.Runnable.
 func (t task) Run(context.Context) error {
 	t()
 	return nil
 }
 
-// execute queues a task for the loop's goroutine. It does nothing, and reports false, before the
-// first connection and when the loop has stopped: gnet would write to a file descriptor that may
-// belong to another file by now. Under the lock it writes to an eventfd, which does not block.
+// execute queues a task for the loop's goroutine. Before the first connection, and after the loop has stopped, it
+// does nothing and reports false: gnet would write to a file descriptor that may belong to another file by now.
+// Under the lock it writes to an eventfd, which does not block.
 func (l *loop) execute(t gnet.Runnable) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -98,9 +98,9 @@ func (l *loop) stop() {
 
 var errNotEnrolled = errors.New("the event loop did not take the connection")
 
-// enroll hands a connection over to the loop and returns once the loop has it. nc is closed, and
-// its socket goes on, in the loop. early has the bytes that were read already. If it fails, the
-// caller gives back the place in the limits.
+// enroll hands a connection over to the loop and returns once the loop has it. nc is closed, and the loop goes on
+// with a duplicate of its socket. early has the bytes that were read already. After an error the caller gives
+// back the place in the limits.
 func (l *loop) enroll(c *loopConn, nc *net.TCPConn, early []byte) error {
 	c.lp = l
 	if len(early) > 0 {
@@ -115,8 +115,8 @@ func (l *loop) enroll(c *loopConn, nc *net.TCPConn, early []byte) error {
 		l.open.Add(-1)
 		return fmt.Errorf("enroll %s: %w", c.peer(), err)
 	}
-	// gnet keeps the addresses that net has made. They are not used, and their bytes would be two
-	// objects more for each connection.
+	// gnet keeps the addresses that net has made. They are not used, and their bytes would be two more objects
+	// for each connection.
 	for _, a := range [...]net.Addr{nc.LocalAddr(), nc.RemoteAddr()} {
 		if a, ok := a.(*net.TCPAddr); ok {
 			a.IP = nil
@@ -134,7 +134,7 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 		l.el = gc.EventLoop()
 		l.mu.Unlock()
 	}
-	l.wheel.advance(l.g.ticks(), l.look) // it stands still while there is no connection
+	l.wheel.advance(l.g.ticks(), l.look) // the wheel stands still while there is no connection
 	c.mark = l.wheel.now
 	l.wheel.put(c, c.mark+l.g.helloTicks)
 	defer l.rescue(c, &action)
@@ -202,10 +202,10 @@ func (l *loop) flush() {
 	}
 }
 
-// ticks is the time as the wheels count it.
+// ticks returns the time since the gateway was made, in ticks.
 func (g *Gateway) ticks() uint32 { return uint32(time.Since(g.began) / g.tick) }
 
-// connections is how many there are.
+// connections returns the number of connections of the loop.
 func (l *loop) connections() int { return int(l.open.Load()) }
 
 // tickSoon queues a tick, unless one is queued or there is nothing to look at.
@@ -222,7 +222,7 @@ func (l *loop) tick() {
 	l.reader.wakeUps.Flush()
 }
 
-// look is called when a connection's tick has come.
+// look checks a connection whose tick has come.
 func (l *loop) look(c *loopConn) {
 	var action gnet.Action
 	func() {
@@ -264,8 +264,8 @@ type loopConn struct {
 	due        uint32    // in ticks, as all times here
 	mark       uint32    // when it was opened, last heard or probed (once greeted), or entered its state
 	written    uint32    // bytes, modulo 2^32
-	taken      uint32    // of these, acknowledged by the peer when last looked at
-	moved      uint32    // when taken last changed; counts while backlog
+	taken      uint32    // bytes that the peer had acknowledged at the last look, modulo 2^32
+	moved      uint32    // when taken last changed; valid while backlog
 	excess     uint16    // reads after the end
 	state      uint8
 	probes     uint8 // since it was last heard
@@ -275,8 +275,8 @@ type loopConn struct {
 	quick      bool  // finish without waiting for the peer
 }
 
-// heard notes a sign of life. It plans no new look, unless the heartbeat of the connection begins
-// with it.
+// heard notes that the peer was heard. The planned look stays as it is, except that the first call after the
+// welcome starts the heartbeat.
 func (c *loopConn) heard() {
 	if c.state != stateOpen || !c.greeted() {
 		return
@@ -296,7 +296,7 @@ func (c *loopConn) evict() {
 	}
 }
 
-// put writes b; the socket may be closed after it.
+// put writes b. The socket may be closed when put returns.
 func (c *loopConn) put(b []byte) {
 	if c.state == stateClosed || len(b) == 0 {
 		return
@@ -327,9 +327,9 @@ func (c *loopConn) held() int {
 	return c.gc.OutboundBuffered()
 }
 
-// acknowledged returns how many of the written bytes the peer has acknowledged, modulo 2^32; gnet
-// still has held of them. The kernel's own progress is too coarse: it takes further bytes when a
-// third of its buffer is free, and a slow peer may need longer for that than the limit of a stall.
+// acknowledged returns how many of the written bytes the peer has acknowledged, modulo 2^32. held is how many of
+// them gnet still holds. The bytes that the kernel takes would show progress too late: it takes more only when a
+// third of its buffer is free, and a slow peer may need longer for that than WriteStall.
 func (c *loopConn) acknowledged(held int) uint32 {
 	unacknowledged, _ := unix.IoctlGetUint32(c.gc.Fd(), unix.SIOCOUTQ) // 0 where the kernel does not say it
 	return c.written - uint32(held) - unacknowledged
@@ -407,8 +407,8 @@ func (c *loopConn) expire() {
 	c.lp.wheel.put(c, now+1)
 }
 
-// checkLife enforces hello timeout and heartbeat, and returns the tick of the next look. Spec:
-// P-3.1, P-7.
+// checkLife enforces the hello timeout and the heartbeat, and returns the tick of the next look. Spec: P-3.1,
+// P-7.
 func (c *loopConn) checkLife(now uint32) (next uint32) {
 	if c.deaf {
 		return now + 1
@@ -437,8 +437,8 @@ func (c *loopConn) checkLife(now uint32) (next uint32) {
 	return now + c.lp.g.beatTicks
 }
 
-// checkProgress corrects the outbox's number of the backlog, and ends a connection that takes none
-// of it. It reports whether a backlog remains. Spec: P-6.4.
+// checkProgress tells the outbox how many bytes gnet holds, and ends a connection whose peer takes none of them
+// for WriteStall. It reports whether gnet still holds some. Spec: P-6.4.
 func (c *loopConn) checkProgress(now uint32) bool {
 	held := c.held()
 	if c.sess != nil {
@@ -463,8 +463,8 @@ func (c *loopConn) checkProgress(now uint32) bool {
 	return true
 }
 
-// shut shuts the socket for writing, and goes on reading, so that the kernel does not reset the
-// connection before the peer has read its end.
+// shut shuts the socket for writing. It goes on reading, so that the kernel does not reset the connection before
+// the peer has read its end.
 func (c *loopConn) shut() {
 	if c.quick || unix.Shutdown(c.gc.Fd(), unix.SHUT_WR) != nil {
 		c.drop()

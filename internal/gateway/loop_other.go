@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Elsewhere every connection has its own goroutine, so these are empty.
+// On other systems every connection has its own goroutine, so these are empty.
 type (
 	loop     struct{}
 	loopConn struct{ conn }
@@ -27,5 +27,5 @@ func (c *loopConn) put([]byte)    {}
 func (c *loopConn) finish(bool)   {}
 func (c *loopConn) busy(int) bool { return false }
 
-// haveLoops: an event loop is worth it where it is made for: epoll.
+// haveLoops: event loops are used only with epoll, for which they are made.
 const haveLoops = false

@@ -48,15 +48,15 @@ func readProxyHeader(r io.Reader) (client netip.AddrPort, ok bool, err error) {
 	case n < 2*size+4:
 		return client, false, errNoProxyHeader
 	}
-	a, _ := netip.AddrFromSlice(b[:size]) // has a size of an address
+	a, _ := netip.AddrFromSlice(b[:size]) // the size fits
 	return netip.AddrPortFrom(a.Unmap(), binary.BigEndian.Uint16(b[2*size:])), true, nil
 }
 
 // namesClientFirst tells whether a peer is a proxy whose connections begin with a header that names the client.
 func (g *Gateway) namesClientFirst(peer netip.Addr) bool { return g.o.ProxyProtocol && g.trusted(peer) }
 
-// awaitProxyHeader is readProxyHeader of a connection that may stay silent: all of the
-// header has to come within handshakeTimeout.
+// awaitProxyHeader reads the header of a connection that may stay silent: the whole header has to come within
+// handshakeTimeout.
 func awaitProxyHeader(nc net.Conn) (client netip.AddrPort, ok bool, err error) {
 	if err := nc.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return client, false, err

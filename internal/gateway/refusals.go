@@ -15,11 +15,10 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// refusals are the connections that are being refused: each gets the reason, and is closed. Without
-// the reason, a client would take the close for a broken network, and come back at once. Each
-// refused connection has a file descriptor until it is gone, so their number is bounded: a further
-// one closes the oldest, which has got its reason, because the first write to a new socket does not
-// block.
+// refusals are the connections that are being refused. Each is told the reason, and is closed: without the
+// reason, a client would take the close for a broken network, and come back at once. Each has a file descriptor
+// until it is gone, so their number is bounded. A further one closes the oldest, which has its reason by then,
+// because the first write to a new socket does not block.
 type refusals struct {
 	time time.Duration // refusalTime; tests change it
 	open chan *refusal // capacity MaxRefusals; oldest first, also some that are gone; full: the oldest is closed
@@ -29,18 +28,18 @@ type refusals struct {
 type refusal struct {
 	nc    net.Conn
 	since time.Time
-	gone  chan struct{} // closed when it is
+	gone  chan struct{} // closed after the connection
 }
 
 const (
 	refusalTime = time.Second // for the peer to read the reason, and to close
 
-	// minTLSRefusal is how long a refused TLS connection may stay in any case, for the
-	// handshake. The others wait for a place meanwhile, in the queue of the kernel.
+	// minTLSRefusal is how long a refused TLS connection stays at least, for its handshake. Further connections
+	// wait meanwhile in the queue of the kernel.
 	minTLSRefusal = 100 * time.Millisecond
 )
 
-// add adds nc, and makes room for it.
+// add adds nc. If there is no room, it closes the oldest connection.
 func (r *refusals) add(nc net.Conn) *refusal {
 	x := &refusal{nc, time.Now(), make(chan struct{})}
 	for {
@@ -63,8 +62,8 @@ func (r *refusals) add(nc net.Conn) *refusal {
 	}
 }
 
-// turnAway sends a client the reason of its refusal, why, in the framing of the port, and closes
-// its connection. The caller has called begin and does not use nc any more.
+// turnAway writes the reason of a refusal to a client and closes its connection. why is the reason, encoded for
+// the port. The caller has called begin and does not use nc any more.
 func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byte) {
 	g.limits.noteShortLived(time.Now(), client, proxy)
 	if g.o.TLS != nil {
@@ -114,7 +113,7 @@ func responseOverHTTP(e *im.Error) []byte {
 		e.Code.Info().HTTP, http.StatusText(e.Code.Info().HTTP), retryAfter(e), len(body), body)
 }
 
-// errorJSON is an error as the body of an HTTP response.
+// errorJSON encodes an error as the body of an HTTP response.
 func errorJSON(e *im.Error) []byte {
 	b, err := protojson.Marshal(wire.ErrorFrame(e))
 	if err != nil {
@@ -123,7 +122,7 @@ func errorJSON(e *im.Error) []byte {
 	return append(b, '\n')
 }
 
-// retryAfter is in whole seconds.
+// retryAfter returns the time to wait in whole seconds, rounded up.
 func retryAfter(e *im.Error) int { return int((e.RetryAfter + time.Second - 1) / time.Second) }
 
 func writeError(w http.ResponseWriter, status int, e *im.Error) {
@@ -134,7 +133,7 @@ func writeError(w http.ResponseWriter, status int, e *im.Error) {
 		h.Set("Retry-After", strconv.Itoa(retryAfter(e)))
 	}
 	if e.Code == im.CodeTooManyConnections && w.Header().Get("Connection") == "" {
-		h.Set("Connection", "close") // or it would keep its file descriptor
+		h.Set("Connection", "close") // else the connection would keep its file descriptor
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(errorJSON(e)) // the peer may be gone

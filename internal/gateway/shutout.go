@@ -35,7 +35,7 @@ func (l *resettingListener) Accept() (net.Conn, error) {
 	}
 }
 
-// reset ends a connection of a client that is shut out. The kernel keeps nothing of it.
+// reset closes the connection of a client that is shut out. The kernel keeps nothing of it.
 func (g *Gateway) reset(nc *net.TCPConn) {
 	_ = nc.SetLinger(0) // it is closed either way
 	_ = nc.Close()

@@ -7,12 +7,11 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// lengthSize is that of the length before a protobuf frame on TCP, in bytes.
+// lengthSize is the size of the length that precedes a protobuf frame on TCP, in bytes.
 const lengthSize = 4
 
-// cutTCP cuts frames that follow lengths, or lines; the connection's first byte
-// decides which. The first old bytes of b have been looked at before.
-// Spec: P-1.2, P-1.3.
+// cutTCP cuts b into protobuf frames, which follow their lengths, or into lines of JSON. The first byte of the
+// connection decides which. Earlier calls have searched the first old bytes of b. Spec: P-1.2, P-1.3.
 func (f *framer) cutTCP(b []byte, old int, emit func(frame) *fault) (int, *fault) {
 	if f.codec == noCodec {
 		switch b[0] {

@@ -7,19 +7,20 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// A frame of HTTP/2 has as few as nine bytes and costs microseconds of CPU. A connection that is
-// read at its own speed could keep a core busy. So reads of connections before a login take tokens,
-// and the kernel slows down a client that sends faster.
+// A frame of HTTP/2 has as few as nine bytes and costs microseconds of CPU: a client that sends at full speed
+// could keep a core busy. So reads of connections before a login take tokens, and the kernel slows down a client
+// that sends faster.
 const (
 	tokenBytes   = 1 << 10 // of one read, which takes one token
-	vouchedBytes = 8 << 20 // read without counting after a request with a token or key that is right
+	vouchedBytes = 8 << 20 // read without counting after a request with a valid token or key
 )
 
-// errTooMuch is the error of a read, as the HTTP server knows them. The server closes without an
-// answer, which would be one more write.
+// errTooMuch is the error of a read without a token. The HTTP server takes it for a network error and closes
+// without an answer, which would be one more write.
 var errTooMuch error = &net.OpError{Op: "read", Net: "tcp", Err: &im.Error{Code: im.CodeRateLimited}}
 
-// read reads from nc, a client's connection of the HTTP server, and waits for a token.
+// read reads from nc, a client's connection of the HTTP server. A read that is not free takes a token, and may
+// wait for it.
 func (p *place) read(nc net.Conn, b []byte) (int, error) {
 	if p.free.Load() > 0 {
 		n, err := nc.Read(b)

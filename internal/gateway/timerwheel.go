@@ -2,8 +2,8 @@
 
 package gateway
 
-// wheelSlots is how far ahead a wheel looks, in ticks. A connection that is due later is put off
-// once a turn.
+// wheelSlots is how far ahead a wheel looks, in ticks. A connection that is due later is replanned once in each
+// turn of the wheel.
 const wheelSlots = 512
 
 // wheel is the timer of one event loop: every open connection stands in the
@@ -16,7 +16,7 @@ type wheel struct {
 	slots [wheelSlots]*loopConn
 }
 
-// put plans to look at c at a tick, or, if it is planned already, replans it.
+// put plans the next look at c for a tick. An earlier plan is dropped.
 func (w *wheel) put(c *loopConn, due uint32) {
 	w.remove(c)
 	if ahead := int32(due - w.now); ahead < 1 {
@@ -49,8 +49,8 @@ func (w *wheel) remove(c *loopConn) {
 	c.next, c.prev, c.planned = nil, nil, false
 }
 
-// advance moves to a tick and calls look for the connections that have become due; look puts a
-// connection that stays back in.
+// advance moves to a tick and calls look for the connections that have become due. look replans each that stays
+// open.
 func (w *wheel) advance(to uint32, look func(*loopConn)) {
 	for int32(to-w.now) > 0 {
 		w.now++

@@ -13,11 +13,11 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// Path is where WebSocket is. Spec: P-1.1.
+// Path is the path of the WebSocket endpoint. Spec: P-1.1.
 const Path = "/v1/ws"
 
-// Upgrade makes a WebSocket connection out of a request, and hands it over.
-// Refusals are an Error as JSON. Spec: P-1.1, P-3.3, P-9.1.
+// Upgrade makes a WebSocket connection out of a request, and hands it over. It answers a refused request with an
+// Error in JSON. Spec: P-1.1, P-3.3, P-9.1.
 func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	addr, ok := remote(r.RemoteAddr)
 	if e := g.checkUpgrade(r); e != nil {
@@ -66,13 +66,13 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		if nc != nil {
 			_ = nc.Close() // the client has the reason
 		}
-		p.known.Store(nc == nil) // else the HTTP connection counts
+		p.known.Store(nc == nil) // nil: the HTTP connection goes on, and is counted by its own place
 		p.leave()
 		g.tasks.Done()
 		return
 	}
 	if a, ok := clientConnOf(nc); ok {
-		a.place = nil // the WebSocket connection has one of its own
+		a.place = nil // the WebSocket connection has a place of its own
 	}
 	var early []byte // frames sent right after the request
 	if n := rw.Reader.Buffered(); n > 0 {
@@ -104,8 +104,7 @@ func onlyWebSocket(r *http.Request) {
 	r.Header.Set("Connection", "Upgrade")
 }
 
-// clientOf returns the address of a connection's client: its peer, or the client that a proxy
-// named.
+// clientOf returns the address of a connection's client: the client that a proxy has named, or else the peer.
 func clientOf(nc net.Conn) (netip.Addr, bool) {
 	a := nc.RemoteAddr()
 	if t, ok := a.(*net.TCPAddr); ok {
@@ -114,7 +113,7 @@ func clientOf(nc net.Conn) (netip.Addr, bool) {
 	return remote(a.String())
 }
 
-// remote reads the address of a peer.
+// remote parses the host:port of a peer.
 func remote(hostport string) (netip.Addr, bool) {
 	ap, err := netip.ParseAddrPort(hostport)
 	return ap.Addr().Unmap().WithZone(""), err == nil

@@ -28,7 +28,7 @@ const (
 	closeBadText  = 1007
 )
 
-// header is that of a client's WebSocket frame.
+// header is the header of a client's WebSocket frame.
 type header struct {
 	op     byte
 	fin    bool
@@ -40,8 +40,8 @@ type header struct {
 	padded bool   // the length is not in its shortest form
 }
 
-// readHeader reads a header from the beginning of b; false: it is incomplete,
-// and of h only what stands in the first two bytes is set, if they are there.
+// readHeader reads a header from the beginning of b. It returns false if the header is incomplete. Then only the
+// fields in its first two bytes are set, if b has these.
 func readHeader(b []byte, h *header) bool {
 	if len(b) < 2 {
 		return false
@@ -75,7 +75,7 @@ func readHeader(b []byte, h *header) bool {
 	return true
 }
 
-// complete is how many bytes of b are complete frames.
+// complete returns how many bytes of b are complete frames.
 func complete(b []byte) int {
 	var h header
 	n := 0
@@ -111,7 +111,7 @@ func (f *framer) cutWebSocket(b []byte, emit func(frame) *fault) (n int, ft *fau
 	return n, ft
 }
 
-// check checks a header before its payload has come; all is false while only its first two bytes
+// check checks a header before its payload has come. all is false while only the first two bytes of the header
 // are known. Spec: P-1.5, P-2.5.
 func (f *framer) check(h *header, all bool) *fault {
 	switch {
@@ -206,8 +206,8 @@ func appendPong(dst, payload []byte) []byte {
 	return append(append(dst, 0x80|opPong, byte(len(payload))), payload...)
 }
 
-// closeAnswer returns the code of the answer to a close frame: the peer's own, or that of its
-// fault; 0: the peer gave none.
+// closeAnswer returns the code with which the server answers a close frame: the peer's own code, or the code of a
+// fault in the frame; 0: the peer gave none.
 func closeAnswer(payload []byte) int {
 	switch {
 	case len(payload) == 0:

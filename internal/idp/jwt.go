@@ -36,9 +36,9 @@ type Options struct {
 	Audience  string
 	Tenant    string // of the users; by name
 
-	Classes    []string      // of which acr names one; none: acr does not count
-	Methods    []string      // all of which amr names; none: amr does not count
-	MaxAuthAge time.Duration // how long ago auth_time may be; 0: it does not count
+	Classes    []string      // acr has to be one of them; none: acr is not checked
+	Methods    []string      // amr has to name all of them; none: amr is not checked
+	MaxAuthAge time.Duration // how long ago auth_time may be; 0: it is not checked
 }
 
 // Provider checks the tokens of one identity provider.
@@ -95,10 +95,10 @@ func New(ctx context.Context, log *slog.Logger, o *Options) (*Provider, error) {
 	return v, nil
 }
 
-// keyOf is the key of a token. A token with crit says that it means nothing to whoever
-// does not understand the extensions that it names (RFC 7515, 4.1.11). This server
-// understands none. A provider signs other things than logins with the same key, as the
-// notice of a logout: typ tells them apart (RFC 8725, 3.11).
+// keyOf returns the key with which a token must be signed, and refuses tokens that are not for a login. A token
+// with crit is only for readers who understand the extensions that it names (RFC 7515, 4.1.11); this server
+// understands none. A provider also signs other things with the same key, such as the notice of a logout: typ
+// tells them apart (RFC 8725, 3.11).
 func (v *Provider) keyOf(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["crit"]; ok {
 		return nil, errors.New("the header has crit, and no extension is known here")
@@ -115,19 +115,20 @@ func (v *Provider) keyOf(t *jwt.Token) (any, error) {
 	return v.key, nil
 }
 
-// jwtTypes are those of a JWT that says who somebody is, and of an access token (RFC 9068).
+// jwtTypes are the accepted values of typ: that of a JWT that says who somebody is, and that of an access token
+// (RFC 9068).
 var jwtTypes = []string{"jwt", "at+jwt"}
 
-// Statement is what a JWT says.
+// Statement has what a JWT says.
 type Statement struct {
 	User   im.User
-	issued time.Time // zero: it does not say
+	issued time.Time // zero: the JWT does not say it
 }
 
 // Read checks a token and returns what it says.
 //
-// Names of claims are told apart by their case, and none occurs twice: what signs or
-// checks tokens elsewhere reads them so, and {"sub":"bob","Sub":"alice"} is bob there.
+// Names of claims are case-sensitive, and none may occur twice. Other software reads tokens in the same way: for
+// it {"sub":"bob","Sub":"alice"} is bob.
 func (v *Provider) Read(token string, now time.Time) (*Statement, error) {
 	if len(token) > maxJWT {
 		return nil, fmt.Errorf("check JWT: %d bytes: %w", len(token), errTooLong)
@@ -166,8 +167,8 @@ func (v *Provider) Read(token string, now time.Time) (*Statement, error) {
 	return s, s.User.Check()
 }
 
-// IsSigned tells of an error of Read whether the signature of the JWT holds all the same: then it is no
-// stranger's, and the operator learns why it was refused.
+// IsSigned reports whether an error of Read is about a JWT with a valid signature. Such a JWT is not a
+// stranger's, so the operator is told why it was refused.
 func IsSigned(err error) bool {
 	return !errors.Is(err, jwt.ErrTokenMalformed) && !errors.Is(err, jwt.ErrTokenUnverifiable) &&
 		!errors.Is(err, jwt.ErrTokenSignatureInvalid) && !errors.Is(err, errTooLong)
@@ -175,14 +176,14 @@ func IsSigned(err error) bool {
 
 var errTooLong = errors.New("the JWT is too long")
 
-// strength is how people have to log in at the provider. Spec: P-11.2.
+// strength says how people must have logged in at the provider. Spec: P-11.2.
 type strength struct {
-	classes []string      // acr is one of them; none: it does not count
+	classes []string      // acr is one of them; none: acr is not checked
 	methods []string      // amr names all of them
-	maxAge  time.Duration // auth_time is not older; 0: it does not count
+	maxAge  time.Duration // auth_time is not older; 0: it is not checked
 }
 
-// check says what the claims of a JWT lack.
+// check returns an error if the claims of a JWT do not show such a login.
 func (s strength) check(c jwt.MapClaims, now time.Time) error {
 	if acr, _ := c["acr"].(string); len(s.classes) > 0 && !slices.Contains(s.classes, acr) {
 		return fmt.Errorf("acr is %.64q, and not one of %q", acr, s.classes)
@@ -226,13 +227,13 @@ func checkNames(d *json.Decoder) error {
 			return err
 		}
 	}
-	_, err = d.Token() // the end of what first began
+	_, err = d.Token() // the end of the object or array
 	return err
 }
 
-// Precedes tells whether a JWT was made before the last revocation of the user's tokens (Unix milliseconds, 0: there
-// was none), or may have been: whoever stole it must not log in with it again. iat is in whole seconds, so
-// one of the same second counts as made before it. Spec: P-11.2.
+// Precedes reports whether a JWT was made before the last revocation of the user's tokens (Unix milliseconds, 0:
+// there was none), or may have been: nobody may log in again with a stolen JWT. iat is in whole seconds, so a JWT
+// of the same second counts as made before. Spec: P-11.2.
 func (s *Statement) Precedes(revokedMs uint64) bool {
 	return revokedMs > 0 && (s.issued.IsZero() || s.issued.UnixMilli() <= int64(revokedMs))
 }

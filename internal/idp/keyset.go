@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	keySetEvery   = 15 * time.Minute // how often the keys are fetched; a key that is gone works for so long
-	keySetUnknown = 10 * time.Second // from one fetch for a key that is not known to the next one, however many ask
+	keySetEvery   = 15 * time.Minute // how often the keys are fetched; a removed key works until then
+	keySetUnknown = 10 * time.Second // from one fetch for an unknown key to the next on average; two may be closer
 	keySetTimeout = 5 * time.Second  // of one fetch
 	maxKeySet     = 1 << 20          // bytes of one answer, decompressed; more would fill the memory
 )
 
-// keySet is the keys that an identity provider publishes (RFC 7517). A provider changes
-// its keys without telling anybody: a JWT with an unknown key has the set fetched again.
+// keySet has the keys that an identity provider publishes (RFC 7517). A provider changes its keys without notice,
+// so a JWT with an unknown key has the set fetched again.
 type keySet struct {
-	known   keyfunc.Keyfunc // as they were fetched last
-	fetched keyfunc.Keyfunc // fetches them when the key is not among them
-	every   *rate.Limiter   // fetches for keys that are not known
+	known   keyfunc.Keyfunc // the keys of the last fetch
+	fetched keyfunc.Keyfunc // fetches the keys if the key is not among them
+	every   *rate.Limiter   // limits the fetches for unknown keys
 	fetch   singleflight.Group
 }
 
-// setAlgorithms are those whose keys are public.
+// setAlgorithms are the algorithms with public keys.
 var setAlgorithms = []string{"EdDSA", "ES256", "RS256"}
 
-// openKeySet fetches the keys, and goes on doing so until ctx ends. A provider that does
-// not answer at the start does not keep the server from starting.
+// openKeySet fetches the keys, and goes on doing so until ctx ends. The server starts even if the provider does
+// not answer.
 func openKeySet(ctx context.Context, log *slog.Logger, o *Options) (*keySet, error) {
 	if !slices.Contains(setAlgorithms, o.Algorithm) {
 		return nil, fmt.Errorf("a set of keys is for EdDSA, ES256 and RS256, not for %q", o.Algorithm)
@@ -56,8 +56,8 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *Options) (*keySet, err
 	if err != nil {
 		return nil, fmt.Errorf("read the keys at %s: %w", o.KeysURL, err)
 	}
-	// The library's own limit is not used: the time that it lets a caller wait for its turn
-	// is the time of the fetch too.
+	// The library's own limit is not used: it counts the time that a caller waits for its turn as time of the
+	// fetch.
 	fetched, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
 		HTTPURLs:          map[string]jwkset.Storage{o.KeysURL: set},
 		RefreshUnknownKID: rate.NewLimiter(rate.Inf, 1),
@@ -74,10 +74,10 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *Options) (*keySet, err
 	return k, err
 }
 
-// stay follows no redirect: keys come only from the configured address.
+// stay refuses redirects: keys come only from the configured address.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// briefly bounds an answer to maxKeySet bytes, which the library does not.
+// briefly bounds an answer to maxKeySet bytes, because the library does not.
 type briefly struct{ http.RoundTripper }
 
 func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -88,8 +88,8 @@ func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// keyOf is the key that a token names. One that names none is refused: which key is meant
-// must not be found out by trying all of them.
+// keyOf returns the key that the kid of a token names. A token without kid is refused: the keys are not tried one
+// after the other.
 func (k *keySet) keyOf(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["kid"].(string); !ok {
 		return nil, errors.New("the header has no kid")
@@ -105,8 +105,8 @@ func (k *keySet) keyOf(t *jwt.Token) (any, error) {
 	return key, err
 }
 
-// refetch fetches the keys once more, unless that was done a moment ago. Whoever comes
-// while a fetch is under way waits for it: after a rotation the first users come together.
+// refetch fetches the keys once more, unless that was done a moment ago. Callers that come while a fetch is under
+// way wait for it: after a change of keys the first users come together.
 func (k *keySet) refetch(t *jwt.Token) {
 	_, _, _ = k.fetch.Do("", func() (any, error) {
 		if !k.every.Allow() {

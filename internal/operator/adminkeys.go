@@ -18,25 +18,25 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// ScopeAdmin covers every other scope, and the making of keys.
+// ScopeAdmin covers every other scope. Only with it can keys be made.
 const ScopeAdmin = "admin"
 
-// Scopes are what a key may be made for. Spec: P-10.6.
+// scopes are the scopes that a key may have. Spec: P-10.6.
 var scopes = []string{ScopeAdmin, "users", "tokens", "conversations", "messages", "server", "backup"}
 
 // Key is an admin key without its secret.
 type Key struct {
-	ID         string    // names the key without being it
+	ID         string    // names the key, and does not reveal it
 	Name       string    // for people
 	Tenant     im.Tenant // the only one it may act on; 0: all
 	TenantName string    // "": all
 	Scopes     []string
 	Created    time.Time
 
-	Operator string // name, if it is a session of an operator; ID and Name are of that then
+	Operator string // name of the operator whose session this is; then ID and Name are theirs; else ""
 }
 
-// Covers tells whether the key's scopes allow what needs a scope.
+// Covers reports whether the key may do what needs a scope.
 func (k *Key) Covers(scope string) bool {
 	return slices.Contains(k.Scopes, scope) || slices.Contains(k.Scopes, ScopeAdmin)
 }
@@ -44,7 +44,7 @@ func (k *Key) Covers(scope string) bool {
 // keyPrefix makes keys recognisable to secret scanners.
 const keyPrefix = "pk_"
 
-// putKey makes an admin key known; nobody else has it.
+// putKey stores a new admin key, of which it keeps only the hash.
 func (c *change) putKey(key string, rec *storepb.Token) error {
 	rec.CreatedMs = c.os.nowMs()
 	value, err := rec.MarshalVT()
@@ -59,7 +59,7 @@ func (c *change) hasKey(ctx context.Context, key string) (bool, error) {
 	return value != nil, err
 }
 
-// keyIDBytes of a key's hash name it.
+// keyIDBytes is how many bytes of a key's hash make its ID.
 const keyIDBytes = 8
 
 func (os *Operators) key(ctx context.Context, sum []byte, rec *storepb.Token) (Key, error) {
@@ -70,8 +70,8 @@ func (os *Operators) key(ctx context.Context, sum []byte, rec *storepb.Token) (K
 	}, err
 }
 
-// CreateKey makes an admin key and returns it with its description; it is shown
-// once. tenantName is the only tenant it may act on, "": all. Codes: invalid.
+// CreateKey makes an admin key and returns it with its description. The key can be shown only this once.
+// tenantName is the only tenant that it may act on; "": all. Codes: invalid.
 func (os *Operators) CreateKey(ctx context.Context, name, tenantName string, of []string) (string, Key, error) {
 	if name == "" || len(name) > 64 || !utf8.ValidString(name) {
 		return "", Key{}, im.Errorf(im.CodeInvalid, "name has 1 to 64 bytes")
@@ -98,7 +98,7 @@ func (os *Operators) CreateKey(ctx context.Context, name, tenantName string, of 
 	return key, k, err
 }
 
-// checkScopes sorts scopes, and refuses those that there are not. Codes: invalid.
+// checkScopes sorts scopes, and refuses unknown ones. Codes: invalid.
 func checkScopes(of []string) ([]string, error) {
 	if len(of) == 0 {
 		return nil, im.Errorf(im.CodeInvalid, "scopes has at least one of %s", strings.Join(scopes, ", "))
@@ -134,13 +134,12 @@ func (os *Operators) Keys(ctx context.Context) ([]Key, error) {
 	return keys, err
 }
 
-// revocations is the setting that counts the keys that were revoked: of two
-// nodes that revoke the last two, one begins anew.
+// revocations is the key of the setting that counts revoked keys. Each revocation rewrites it, so if two nodes
+// revoke the last two keys at once, one of them fails and begins anew.
 var revocations = []byte("revocations")
 
-// RevokeKey makes an admin key void. The last one that may make keys for all
-// tenants stays: without it nobody could make one. Codes: no_key, invalid.
-// Spec: P-10.6.
+// RevokeKey makes an admin key void. It refuses the last key that may make keys for all tenants: without it
+// nobody could make one. Codes: no_key, invalid. Spec: P-10.6.
 func (os *Operators) RevokeKey(ctx context.Context, id string) error {
 	return os.change(ctx, func(c *change) error {
 		count, err := c.Record(ctx, store.Settings, 0, revocations)
@@ -176,8 +175,7 @@ func (os *Operators) RevokeKey(ctx context.Context, id string) error {
 
 func unbound(k Key) bool { return k.Tenant == 0 && k.Covers(ScopeAdmin) }
 
-// AuthenticateKey tells what an admin key may do. Codes: unauthenticated.
-// Spec: P-10.2.
+// AuthenticateKey checks an admin key and returns what it may do. Codes: unauthenticated. Spec: P-10.2.
 func (os *Operators) AuthenticateKey(ctx context.Context, key string) (Key, error) {
 	if !strings.HasPrefix(key, keyPrefix) || len(key) > user.MaxToken {
 		return Key{}, im.Errorf(im.CodeUnauthenticated, "this call needs an admin key")

@@ -1,6 +1,7 @@
-// Package operator keeps who runs the server: operators (operators.go) with a second factor
-// (totp.go) and their sessions (sessions.go), admin keys (adminkeys.go), and the one-time code of
-// the first start (setupcode.go). Secrets are stored as SHA-256 only.
+// Package operator keeps who runs the server: operators (operators.go) with a second factor (totp.go) and their
+// sessions (sessions.go), admin keys (adminkeys.go), and the one-time code of the first start (setupcode.go).
+// Keys, codes and tokens are stored as SHA-256 only, passwords as a slow hash, secrets of second factors as they
+// are.
 package operator
 
 import (
@@ -25,15 +26,15 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// Operators keeps the accounts of those who run the server: people with a name, a password and a
-// second factor, and admin keys. A person gets in with a one-time code: that of the setup link, or
-// one that another operator made. Spec: P-10.10.
+// Operators keeps the accounts: people with a name, a password and a second factor, and admin keys. A person
+// becomes an operator with a one-time code: that of the setup link, or one that another operator made.
+// Spec: P-10.10.
 type Operators struct {
 	o        Options
 	store    store.Store
 	txs      *transaction.Manager
 	users    *user.Users
-	attempts password.Attempts // to log in
+	attempts password.Attempts // tries to log in
 
 	mu    sync.Mutex // tier 0; guards the field below
 	setup []byte     // SHA-256 of the last setup code made here
@@ -42,8 +43,8 @@ type Operators struct {
 // Options tune Operators.
 type Options struct {
 	Now         func() time.Time // nil: the wall clock
-	Logins      int              // to one name in a minute, from one address; 0: 5, negative: no limit
-	LoginsPerIP int              // from one address in a minute; 0: 20, negative: no limit
+	Logins      int              // tries in a minute at one name from one address; 0: 5, negative: no limit
+	LoginsPerIP int              // tries in a minute from one address; 0: 20, negative: no limit
 
 	// Shared: other nodes work on the store too, and each may show a setup code.
 	Shared bool
@@ -58,7 +59,7 @@ func New(o Options, st store.Store, users *user.Users) *Operators {
 	return &Operators{o: o, store: st, txs: transaction.New(st), users: users}
 }
 
-// change is one change of operators and keys.
+// change is one transaction on operators and keys.
 type change struct {
 	*transaction.Tx
 	os *Operators
@@ -66,7 +67,7 @@ type change struct {
 
 func (os *Operators) begin() *change { return &change{os.txs.Begin(), os} }
 
-// change makes a change. Codes: those of f, disk_full, store_stalled, overloaded.
+// change runs f in a transaction. Codes: those of f, disk_full, store_stalled, overloaded.
 func (os *Operators) change(ctx context.Context, f func(*change) error) error {
 	_, err := os.txs.Do(ctx, []im.Account{transaction.Server},
 		func(tx *transaction.Tx) error { return f(&change{tx, os}) })
@@ -112,10 +113,10 @@ func checkOperatorName(name string) error {
 	return nil
 }
 
-// OperatorExists tells whether there is an operator of a name.
+// OperatorExists reports whether there is an operator of this name.
 func (os *Operators) OperatorExists(ctx context.Context, name string) (bool, error) {
 	if checkOperatorName(name) != nil {
-		name = "?" // the same work for every name
+		name = "?" // no operator has it; every name costs the same work
 	}
 	value, err := os.store.Record(ctx, store.Operators, 0, []byte(name))
 	return value != nil, err
@@ -130,7 +131,7 @@ func (c *change) operator(ctx context.Context, name string) (*storepb.Operator, 
 	return transaction.Parse[storepb.Operator]("operator", value)
 }
 
-// mustOperator is operator for one who has to be there. Codes: no_operator.
+// mustOperator reads the record of an operator who has to exist. Codes: no_operator.
 func (c *change) mustOperator(ctx context.Context, name string) (*storepb.Operator, error) {
 	o, err := c.operator(ctx, name)
 	if err == nil && o == nil {
@@ -145,7 +146,7 @@ func (c *change) putOperator(name string, o *storepb.Operator) error {
 	return err
 }
 
-// describeOperator is o without its sessions.
+// describeOperator returns o as others see it, but does not count its sessions.
 func (os *Operators) describeOperator(ctx context.Context, name string, o *storepb.Operator) (Operator, error) {
 	tenant, err := os.users.TenantName(ctx, im.Tenant(o.Tenant))
 	d := Operator{Name: name, Scopes: o.Scopes, TenantName: tenant, Created: at(o.CreatedMs),
@@ -156,7 +157,7 @@ func (os *Operators) describeOperator(ctx context.Context, name string, o *store
 	return d, err
 }
 
-// at is a time as it is stored; 0 is the zero time.
+// at converts a stored time; 0 becomes the zero time.
 func at(ms uint64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -187,7 +188,7 @@ func (os *Operators) Operators(ctx context.Context) ([]Operator, error) {
 	return list, err
 }
 
-// namedOperator is a record with its name.
+// namedOperator is the record of an operator with the name.
 type namedOperator struct {
 	name string
 	*storepb.Operator
@@ -261,8 +262,8 @@ func (os *Operators) changeOperator(ctx context.Context, name string,
 	return now, err
 }
 
-// ChangeOperator changes the scopes of an operator (nil: not) and whether they may log in,
-// and ends their sessions. was is what they were. Codes: invalid, no_operator.
+// ChangeOperator changes the scopes of an operator (none: they stay) and whether they may log in, and ends their
+// sessions. was has the operator before the change. Codes: invalid, no_operator.
 func (os *Operators) ChangeOperator(ctx context.Context, name string, of []string,
 	disabled bool) (was, now Operator, err error) {
 	if len(of) > 0 {
@@ -284,8 +285,8 @@ func (os *Operators) ChangeOperator(ctx context.Context, name string, of []strin
 	return was, now, err
 }
 
-// ResetOperator makes a code with which an operator chooses a password and a second factor
-// anew; until then they cannot log in. Codes: no_operator.
+// ResetOperator makes a code with which an operator chooses a new password and a new second factor. Before that
+// they cannot log in. Codes: no_operator.
 func (os *Operators) ResetOperator(ctx context.Context, name string) (code string, now Operator, err error) {
 	code = secret()
 	now, err = os.changeOperator(ctx, name, func(c *change, o *storepb.Operator) error {
@@ -297,14 +298,14 @@ func (os *Operators) ResetOperator(ctx context.Context, name string) (code strin
 	return code, now, err
 }
 
-// RemoveOperator removes an operator, whose sessions end. Codes: no_operator.
+// RemoveOperator removes an operator and ends their sessions. Codes: no_operator.
 func (os *Operators) RemoveOperator(ctx context.Context, name string) error {
 	return os.change(ctx, func(c *change) error {
 		if _, err := c.mustOperator(ctx, name); err != nil {
 			return err
 		}
 		c.Put(store.Operators, 0, []byte(name), nil)
-		// One of the same name who is made later must not find the sessions of this one.
+		// A later operator of the same name must not get these sessions.
 		sessions, err := os.operatorSessions(ctx)
 		for _, s := range sessions {
 			if s.Operator == name {
@@ -315,16 +316,16 @@ func (os *Operators) RemoveOperator(ctx context.Context, name string) error {
 	})
 }
 
-// Enrollment is what a code is for.
+// Enrollment describes what a code is for.
 type Enrollment struct {
 	Name       string // of the operator; "": the code is that of the setup link
 	Scopes     []string
 	TenantName string
 	Expires    time.Time
-	Secret     []byte // fresh, of a second factor
+	Secret     []byte // a new one, for a second factor
 }
 
-// BeginEnrollment says what a code is for. Codes: setup_closed.
+// BeginEnrollment returns what a code is for. Codes: setup_closed.
 func (os *Operators) BeginEnrollment(ctx context.Context, code string) (Enrollment, error) {
 	name, o, expires, err := os.begin().codeOf(ctx, code)
 	if err != nil {
@@ -338,8 +339,8 @@ func (os *Operators) BeginEnrollment(ctx context.Context, code string) (Enrollme
 	return e, err
 }
 
-// codeOf finds the operator of whom a code is; "" and nil: it is the setup code. Codes:
-// setup_closed.
+// codeOf finds the operator for whom a code was made, and when the code expires. An empty name and nil mean the
+// setup code, for which expires is only an upper bound. Codes: setup_closed.
 func (c *change) codeOf(ctx context.Context,
 	code string) (name string, o *storepb.Operator, expires time.Time, err error) {
 	sum := sha256.Sum256([]byte(code))
@@ -369,15 +370,15 @@ func (c *change) codeOf(ctx context.Context,
 	return "", nil, expires, err
 }
 
-// Enrolled is an operator who has got in.
+// Enrolled is the result of Enroll.
 type Enrolled struct {
 	Session  Session
 	AdminKey string // the first one, with the setup code; else ""
 }
 
-// Enroll makes the operator of whom a code is. With the setup code it makes the first admin
-// key as well: the way back in for who loses the second factor. Codes: setup_closed,
-// invalid, weak_password, bad_credentials, operator_exists.
+// Enroll gives the operator for whom a code was made a password and a second factor, and logs them in. With the
+// setup code it makes a new operator and the first admin key, with which an operator who loses the second factor
+// can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists.
 func (os *Operators) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
 	if err := checkOperatorName(name); err != nil {
 		return nil, err
@@ -441,8 +442,8 @@ func (os *Operators) Enroll(ctx context.Context, code, name, password, secretTex
 	return e, nil
 }
 
-// LogInOperator logs an operator in. Whatever is wrong, the answer is the same after the
-// same work. Codes: bad_credentials, rate_limited, overloaded.
+// LogInOperator logs an operator in. Wrong names, passwords and digits have the same answer, and wrong names cost
+// the same work as wrong passwords. Codes: bad_credentials, rate_limited, overloaded.
 func (os *Operators) LogInOperator(ctx context.Context, name, password, digits string,
 	remote netip.Addr) (Session, error) {
 	if err := os.admit(ctx, name, remote); err != nil {
@@ -493,9 +494,9 @@ func (os *Operators) LogInOperator(ctx context.Context, name, password, digits s
 	return s, err
 }
 
-// LogInKey begins a session of an admin key, which then need not stay where the session is
-// used. Only wrong keys are counted: nobody guesses a right one, and its holder gets in whatever
-// others have tried from the same address. Codes: bad_credentials, rate_limited.
+// LogInKey begins a session of an admin key, so that the client need not keep the key. Only wrong keys count
+// against the limit of the address: nobody guesses a right one, and its holder gets in whatever others have tried
+// from the same address. Codes: bad_credentials, rate_limited.
 func (os *Operators) LogInKey(ctx context.Context, key string, remote netip.Addr) (Session, error) {
 	k, err := os.AuthenticateKey(ctx, key)
 	if im.CodeOf(err) == im.CodeUnauthenticated {
@@ -517,8 +518,8 @@ func (os *Operators) LogInKey(ctx context.Context, key string, remote netip.Addr
 	return s, err
 }
 
-// admit counts a try to log in as for a user: from one address,
-// from one address at one name, and all together at one name. Codes: rate_limited.
+// admit counts a try to log in against the limits of the address, of the address at this name, and of all
+// addresses at this name. The last one may delay the try. Codes: rate_limited.
 func (os *Operators) admit(ctx context.Context, name string, remote netip.Addr) error {
 	now, limit := os.o.Now(), rate.Per(os.o.Logins, time.Minute, os.o.Logins)
 	if err := os.admitHost(remote); err != nil {

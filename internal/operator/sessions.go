@@ -14,9 +14,8 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// The session of an operator, or of an admin key, ends sessionLife after its login, and
-// before that when it was not used for sessionIdle. That it was used is stored once a
-// minute: so it may last a minute less.
+// The session of an operator, or of an admin key, ends sessionLife after its login, or when it was not used for
+// SessionIdle. Its use is stored at most once a minute, so an idle session may end a minute early.
 const (
 	SessionIdle = 30 * time.Minute
 	sessionLife = 12 * time.Hour
@@ -25,24 +24,24 @@ const (
 	sessionPrefix = "po_"
 )
 
-// Session is one that has begun, or goes on.
+// Session is the session of an operator or of an admin key.
 type Session struct {
-	Token   string // of one that has begun; it is not kept anywhere in clear
+	Token   string // of a session that has just begun; only its hash is stored
 	Key     Key    // what it may do
 	Expires time.Time
 }
 
-// IsSession tells whether a credential is the token of a session, and not an admin key.
+// IsSession reports whether a credential is the token of a session, and not an admin key.
 func IsSession(credential string) bool { return strings.HasPrefix(credential, sessionPrefix) }
 
-// operatorKey is what an operator may do.
+// operatorKey returns what an operator may do, in the form of a Key.
 func (os *Operators) operatorKey(ctx context.Context, name string, o *storepb.Operator) (Key, error) {
 	tenant, err := os.users.TenantName(ctx, im.Tenant(o.Tenant))
 	return Key{ID: "operator " + name, Name: name, Tenant: im.Tenant(o.Tenant), TenantName: tenant, Scopes: o.Scopes,
 		Created: at(o.CreatedMs), Operator: name}, err
 }
 
-// beginSession puts a session, and removes those that have ended.
+// beginSession stores a new session, and removes those that have ended.
 func (c *change) beginSession(ctx context.Context, rec *storepb.OperatorSession) (Session, error) {
 	now := c.os.o.Now()
 	rec.CreatedMs, rec.SeenMs, rec.ExpiresMs = uint64(now.UnixMilli()), uint64(now.UnixMilli()),
@@ -63,7 +62,7 @@ func (c *change) beginSession(ctx context.Context, rec *storepb.OperatorSession)
 	return Session{Token: token, Expires: at(rec.ExpiresMs)}, err
 }
 
-// lasts tells whether a session has not ended by itself.
+// lasts reports whether a session has neither expired nor been idle for too long.
 func (os *Operators) lasts(s *storepb.OperatorSession) bool {
 	now := os.nowMs()
 	return now < s.ExpiresMs && now < s.SeenMs+uint64(SessionIdle.Milliseconds())
@@ -82,8 +81,8 @@ func (os *Operators) operatorSessions(ctx context.Context) (all []storedSession,
 	return all, err
 }
 
-// AuthenticateOperator is AuthenticateKey for who may have a session instead. expires is
-// the zero time for an admin key. Codes: unauthenticated. Spec: P-10.10.
+// AuthenticateOperator checks an admin key or the token of a session, and returns what its holder may do. expires
+// is the end of the session; the zero time: the credential is a key. Codes: unauthenticated. Spec: P-10.10.
 func (os *Operators) AuthenticateOperator(ctx context.Context,
 	credential string) (k Key, expires time.Time, err error) {
 	if !IsSession(credential) {
@@ -121,7 +120,8 @@ func orEnded(err error, ended *im.Error) error {
 	return ended
 }
 
-// keyOfSession is what a session may do; without an ID: its operator or key may not any more.
+// keyOfSession returns what a session may do. The result has no ID if the operator or the key is gone, or the
+// operator was changed or disabled since the login.
 func (os *Operators) keyOfSession(ctx context.Context, s *storepb.OperatorSession) (Key, error) {
 	if s.Operator != "" {
 		value, err := os.store.Record(ctx, store.Operators, 0, []byte(s.Operator))
@@ -145,8 +145,8 @@ func (os *Operators) keyOfSession(ctx context.Context, s *storepb.OperatorSessio
 	return os.key(ctx, s.Key, rec)
 }
 
-// noteSeen notes that a session is used, unless that is known to the minute. If it cannot
-// be written, or another call has written it, the session goes on as it was.
+// noteSeen stores that a session is used, at most once a minute. If the write fails, or another call has written
+// the session, it does nothing.
 func (os *Operators) noteSeen(ctx context.Context, sum, was []byte, s *storepb.OperatorSession) {
 	now := os.nowMs()
 	if now < s.SeenMs+uint64(seenEvery.Milliseconds()) {
@@ -159,7 +159,7 @@ func (os *Operators) noteSeen(ctx context.Context, sum, was []byte, s *storepb.O
 	}
 }
 
-// EndSession ends a session. A token that there is not, and an admin key, are no error.
+// EndSession ends a session. An unknown token, or an admin key, is no error.
 func (os *Operators) EndSession(ctx context.Context, token string) error {
 	if !IsSession(token) {
 		return nil

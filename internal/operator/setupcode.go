@@ -18,20 +18,18 @@ import (
 // SetupTime is how long the one-time setup code of a start is valid.
 const SetupTime = 15 * time.Minute
 
-// openSetups is the setting with the codes that are open. Each node that starts
-// without an admin key shows one, and any node takes it; on a store of its own a
-// node has one only. It has an entry of
-// setupEntry bytes for each: the code's SHA-256, and when it ends in Unix
-// milliseconds. Behind the first key it stays, empty: who planned to open one
-// before that is too late then.
+// openSetups is the key of the setting with the open setup codes. Each node that starts without an admin key
+// shows a code, and any node takes it. If no other node uses the store, only one code is open. The setting has
+// setupEntry bytes for each code: its SHA-256, and its end in Unix milliseconds. The first key empties the
+// setting, so a node that is just opening a code finds it changed, and begins anew.
 var openSetups = []byte("setup")
 
 const (
 	setupEntry = sha256.Size + 8
-	maxSetups  = 64 // open at once; the oldest are forgotten
+	maxSetups  = 64 // codes open at once; the oldest are forgotten
 )
 
-// setups reads the codes that are open. closed: there is an admin key.
+// setups reads the open codes. closed: there is an admin key, so none is valid.
 func (c *change) setups(ctx context.Context) (open [][]byte, closed bool, err error) {
 	value, err := c.Record(ctx, store.Settings, 0, openSetups)
 	if err != nil {
@@ -53,9 +51,8 @@ func (c *change) putSetups(open [][]byte) {
 	c.Put(store.Settings, 0, openSetups, append([]byte{}, slices.Concat(open...)...))
 }
 
-// OpenSetup draws the one-time code with which the first admin key is made, and
-// ends the one before of this node. It returns "" when the store has an admin
-// key already. Codes: disk_full, store_stalled.
+// OpenSetup makes a one-time code for the first admin key, and ends the one that this node made before. It
+// returns "" if the store has an admin key. Codes: disk_full, store_stalled.
 func (os *Operators) OpenSetup(ctx context.Context) (code string, err error) {
 	var sum [sha256.Size]byte
 	err = os.change(ctx, func(c *change) error {
@@ -86,10 +83,9 @@ func (os *Operators) OpenSetup(ctx context.Context) (code string, err error) {
 	return code, nil
 }
 
-// Redeem turns a setup code into the first admin key. It works once, however
-// many ask at the same time, for whichever codes and on whichever nodes. With a request id
-// the key is made from both, so that who has lost the answer gets the same key again.
-// Codes: setup_closed.
+// Redeem exchanges a setup code for the first admin key. Only one key is made, however many calls come at the
+// same time, with whichever codes, on whichever nodes. With a request id the key is derived from the code and the
+// id, so a caller who has lost the answer gets the same key again. Codes: setup_closed.
 func (os *Operators) Redeem(ctx context.Context, code, requestID string) (string, error) {
 	key := keyPrefix + secret()
 	if requestID != "" {

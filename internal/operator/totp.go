@@ -14,8 +14,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// The second factor of operators is that of RFC 6238 as every app knows it: HMAC-SHA-1,
-// six digits, steps of 30 s.
+// The second factor of operators follows RFC 6238, in the form that every app knows: HMAC-SHA-1, six digits,
+// steps of 30 s.
 const (
 	totpStep    = 30 * time.Second
 	totpDigits  = 6
@@ -25,7 +25,7 @@ const (
 
 var base32Text = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// totp is what an app shows in a step.
+// totp returns the digits that an app shows in a step.
 func totp(secret []byte, step uint64) string {
 	mac := hmac.New(sha1.New, secret)
 	mac.Write(binary.BigEndian.AppendUint64(nil, step))
@@ -34,13 +34,13 @@ func totp(secret []byte, step uint64) string {
 	return fmt.Sprintf("%0*d", totpDigits, (binary.BigEndian.Uint32(sum[at:])&0x7fffffff)%totpModulus)
 }
 
-// Digits are what an app shows now.
+// Digits returns the digits that an app shows now.
 func Digits(secret []byte, now time.Time) string {
 	return totp(secret, uint64(now.Unix())/uint64(totpStep/time.Second))
 }
 
-// checkTOTP returns the step of which some digits are: of now, or of the one before or
-// after, as clocks differ; but of none up to spent, so that digits work once. 0: of none.
+// checkTOTP returns the step to which digits belong; 0: none that is valid. Valid are the present step and,
+// because clocks differ, the ones before and after. Steps up to spent are not, so that digits work once.
 func checkTOTP(secret []byte, digits string, now time.Time, spent uint64) uint64 {
 	at, found := uint64(now.Unix())/uint64(totpStep/time.Second), uint64(0)
 	for _, step := range []uint64{at - 1, at, at + 1} {
@@ -51,10 +51,10 @@ func checkTOTP(secret []byte, digits string, now time.Time, spent uint64) uint64
 	return found
 }
 
-// SecretText is the secret of a second factor as people type it.
+// SecretText returns the secret of a second factor in the form that people type.
 func SecretText(secret []byte) string { return base32Text.EncodeToString(secret) }
 
-// SecretURI is what an app reads as a QR code. name is the operator's, "": not known.
+// SecretURI returns the URI of a secret, which an app reads as a QR code. name is the operator's; "": not known.
 func SecretURI(secret []byte, name string) string {
 	const issuer = "Petrel"
 	label := issuer

@@ -10,17 +10,16 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// Attempts are the tries to log in with a password: those of people, or those of operators. They
-// are counted separately, so guesses at people's passwords keep no operator out.
+// Attempts counts the tries to log in with a password. Users and operators have Attempts of their own, so guesses
+// at users' passwords keep no operator out.
 type Attempts struct {
 	Of      rate.Table[Key]
 	Hosts   rate.Addresses
-	delayed atomic.Int32 // that wait for their turn
+	delayed atomic.Int32 // tries that wait for their turn
 }
 
-// Key names a bucket of tries to log in with a password: from one host, by
-// one device, or, if both are empty, by all that are not known. Whether there is
-// such a tenant and user does not matter.
+// Key names a bucket of tries to log in with a password: those from one host, those by one device, or, if both
+// are empty, those of all unknown devices together. It makes no difference whether the tenant and the user exist.
 type Key struct {
 	Tenant string
 	User   im.User
@@ -29,16 +28,17 @@ type Key struct {
 }
 
 const (
-	// Strangers is how many times the tries of one address all devices that are not known have
-	// together, at one account. Further tries are slower, and not refused at once: the right
-	// password must have a chance among the wrong ones.
+	// Strangers is a factor: at one account, all unknown devices together have so many times the tries of one
+	// address. Further tries are delayed before they are refused: the right password must have a chance among the
+	// wrong ones.
 	Strangers     = 10
 	maxLoginDelay = 3 * time.Second
 	maxDelayed    = 256 // logins that wait for their turn, of all accounts
 )
 
-// TakeTurn lets the tries of all Strangers at one account pass one after the
-// other, at a few times the limit of one address. Codes: rate_limited.
+// TakeTurn delays a try of an unknown device, so that all such tries at one account together keep Strangers times
+// the limit. It refuses a try that would wait for longer than maxLoginDelay, or at all while maxDelayed others
+// wait. Codes: rate_limited.
 func (l *Attempts) TakeTurn(ctx context.Context, now time.Time, account Key, limit rate.Limit) error {
 	defer l.delayed.Add(-1)
 	most := maxLoginDelay

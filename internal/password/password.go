@@ -23,7 +23,7 @@ import (
 // Work is the cost of a hash.
 type Work struct {
 	Memory  uint32 // KiB
-	Time    uint32 // passes over it
+	Time    uint32 // passes over the memory
 	Threads uint8
 }
 
@@ -70,25 +70,24 @@ func parsePHC(s string) (w Work, salt, hash []byte, err error) {
 	return w, salt, hash, nil
 }
 
-// maxWaitingHashes is how many logins of one kind may wait for the cores that
-// hash: of strangers, and of known devices.
+// maxWaitingHashes is how many hashes may wait in each lane: in that of strangers, and in that of the cores.
 const maxWaitingHashes = 64
 
-// Passwords checks and hashes passwords. It bounds the memory and the cores that this takes.
-// Strangers never have the last core, so they do not delay known users.
+// Passwords checks and hashes passwords. It bounds the memory and the cores that this takes. If there are several
+// cores, strangers never have the last one, so they do not delay known users.
 type Passwords struct {
 	stolen string   // file of stolen passwords; "": none
-	words  []string // that must not be a password, whatever people add to them
+	words  []string // that must not be a password, even with digits and signs around them
 
 	work      Work   // of new hashes
-	Nobodys   string // checked for who has no password, so that they take as long; its bytes were drawn, so none fits
+	Nobodys   string // a hash that no password fits; checked for a user without a password, to take as long
 	cores     lane
-	strangers lane // through which they come to the cores
+	strangers lane // they pass it before they wait for a core
 }
 
-// lane lets as many pass at once as fit into slots.
+// lane lets only as many pass at once as it has slots.
 type lane struct {
-	slots   chan struct{} // a token for each that has passed
+	slots   chan struct{} // a token for each hash that has passed
 	waiting atomic.Int32
 }
 
@@ -108,7 +107,7 @@ func New(w Work, stolen string, words []string) (*Passwords, error) {
 	}, nil
 }
 
-// enter waits for a core. Codes: overloaded.
+// enter waits for a core. known: the caller is no stranger. Codes: overloaded.
 func (p *Passwords) enter(ctx context.Context, known bool) error {
 	if known {
 		return p.cores.enter(ctx)
@@ -150,7 +149,7 @@ func (l *lane) enter(ctx context.Context) error {
 
 func (l *lane) leave() { <-l.slots }
 
-// Hash makes a PHC string. Codes: overloaded.
+// Hash returns the hash of a password, as a PHC string. Codes: overloaded.
 func (p *Passwords) Hash(ctx context.Context, known bool, password string) (string, error) {
 	if err := p.enter(ctx, known); err != nil {
 		return "", err
@@ -160,8 +159,8 @@ func (p *Passwords) Hash(ctx context.Context, known bool, password string) (stri
 	return phc(p.work, salt, p.work.key([]byte(password), salt, hashBytes)), nil
 }
 
-// Verify tells whether a password fits a PHC string, and whether that was made
-// with other work than new ones are. Codes: overloaded.
+// Verify reports whether a password fits a stored PHC string, and whether that string is old: made with other
+// work than new ones. Codes: overloaded.
 func (p *Passwords) Verify(ctx context.Context, known bool, stored, password string) (ok, old bool, err error) {
 	w, salt, want, err := parsePHC(stored)
 	if err != nil {
@@ -171,14 +170,14 @@ func (p *Passwords) Verify(ctx context.Context, known bool, stored, password str
 		return false, false, err
 	}
 	defer p.leave(known)
-	// One that is too long costs no more than another one, and does not fit.
+	// A password that is too long costs no more than another one, and does not fit.
 	got := w.key([]byte(password[:min(len(password), maxPassword)]), salt, uint32(len(want)))
 	ok = subtle.ConstantTimeCompare(got, want) == 1 && len(password) <= maxPassword
 	return ok, w != p.work, nil
 }
 
-// Stretch derives 32 bytes from a low-entropy secret, as costly to guess as a password from its
-// hash, the same for the same salt. known: the caller has a token. Codes: overloaded.
+// Stretch derives 32 bytes from a secret that could be guessed; the same salt gives the same bytes. A guess at
+// the secret costs as much as one at a hashed password. Codes: overloaded.
 func (p *Passwords) Stretch(ctx context.Context, known bool, secret, salt []byte) ([]byte, error) {
 	if err := p.enter(ctx, known); err != nil {
 		return nil, err

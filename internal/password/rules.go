@@ -15,8 +15,8 @@ const (
 	maxPassword = 1024
 )
 
-// Check says why a password is not taken. Codes: weak_password; others are failures of
-// the file of stolen passwords. Spec: P-11.1.
+// Check returns an error if a user may not choose a password. Codes: weak_password; others are failures of the
+// file of stolen passwords. Spec: P-11.1.
 func (p *Passwords) Check(u im.User, password string) error {
 	if len(password) < minPassword || len(password) > maxPassword {
 		return im.Errorf(im.CodeWeakPassword, "a password has %d to %d bytes", minPassword, maxPassword)
@@ -36,18 +36,19 @@ func (p *Passwords) Check(u im.User, password string) error {
 	return err
 }
 
-// isCommon tells whether a password is among the first that somebody would try for a user.
+// isCommon reports whether a password is among the first that somebody would try for a user.
 func (p *Passwords) isCommon(u im.User, password string) bool {
 	lower := strings.ToLower(password)
-	// A name of the product or of an operator, or the user's own one, with what people add to it.
+	// word is the password without the digits and signs around it. p.words has reserved names, such as that of
+	// the product.
 	word := strings.TrimFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) })
 	return lower == strings.ToLower(string(u)) || slices.Contains(p.words, word) ||
 		!strings.Contains(lower, "\n") && strings.Contains(commonest, "\n"+lower+"\n")
 }
 
-// commonest are the passwords of at least minPassword bytes that lists of stolen
-// ones have most often, in lower case, one a line: the first 4,000 of those in zxcvbn
-// (MIT License, Copyright Dropbox), and some that are common in China or with servers.
+// commonest has the most frequent passwords in lists of stolen ones, of at least minPassword bytes, in lower
+// case, one a line: the first 4,000 of those in zxcvbn (MIT License, Copyright Dropbox), and some that are common
+// in China or with servers.
 //
 //go:embed commonest.txt
 var commonest string

@@ -12,17 +12,17 @@ import (
 	"github.com/petrel-im/petrel/internal/regular"
 )
 
-// hashDigits is the length of a hash in a file of stolen passwords: SHA-1 in hexadecimal
-// digits. That is what the public lists have, and nothing here is kept safe by it.
+// hashDigits is the length of a hash in a file of stolen passwords: SHA-1 in hexadecimal digits, as the public
+// lists have it. No secret depends on this hash.
 const hashDigits = 2 * sha1.Size
 
 // maxHashLine is the longest line of such a file in bytes: a hash, a colon, a number.
 const maxHashLine = 80
 
-// isStolen tells whether a password is in a file of stolen ones. It has a line for each:
-// the hash of the password in capital digits, and after a colon how often it was stolen,
-// which does not count. The lines are in the order of the hashes, as Have I Been Pwned gives
-// them out, so a file of 40 GB is read at about 40 places. The file may be replaced at any time.
+// isStolen reports whether a password is in a file of stolen ones. Each line of the file has the hash of a
+// password in capital digits, a colon, and how often it was stolen, which is not used. The lines are in the order
+// of the hashes, as Have I Been Pwned gives them out, so a file of 40 GB is read at about 40 places. The file may
+// be replaced at any time.
 func isStolen(file, password string) (bool, error) {
 	f, err := regular.Open(file)
 	if err != nil {
@@ -54,11 +54,11 @@ func isStolen(file, password string) (bool, error) {
 	return false, nil
 }
 
-// lineFrom returns the first line that begins at offset at or later, and where it begins.
-// A line begins at low. Errors: io.EOF if there is none.
+// lineFrom returns the first line that begins at offset at or later, and where it begins. low is the beginning of
+// a line. Errors: io.EOF if there is no such line.
 func lineFrom(f io.ReaderAt, low, at int64) (begin int64, line string, err error) {
 	var buf [2 * maxHashLine]byte
-	from := max(low, at-1) // where the line break before it is
+	from := max(low, at-1) // a line break may stand just before at
 	n, err := f.ReadAt(buf[:], from)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, "", err
@@ -88,7 +88,7 @@ func noHashDigit(r rune) bool { return !('0' <= r && r <= '9' || 'A' <= r && r <
 
 var errNoHashes = errors.New("a line does not begin with a SHA-1 in capital hexadecimal digits")
 
-// checkStolen refuses a file of stolen passwords that is none, at the start.
+// checkStolen returns an error if the file is not one of stolen passwords. It is called at the start.
 func checkStolen(file string) error {
 	if file == "" {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// renewBefore is how long before its end a certificate should have been renewed.
+// renewBefore is how long before its end a certificate should be renewed.
 const renewBefore = 14 * 24 * time.Hour
 
-// checkCertificate shakes hands over c and judges the certificate as a client does. It tells whether
-// there is TLS at all.
+// checkCertificate does a TLS handshake over c and judges the certificate as a client does. It returns false if
+// there is no TLS.
 func (v *visit) checkCertificate(ctx context.Context, c net.Conn) bool {
 	// nolint:gosec // it is verified below, and each fault named
 	t := tls.Client(c, &tls.Config{ServerName: v.base.Hostname(), InsecureSkipVerify: true})
@@ -49,7 +49,7 @@ func (v *visit) checkCertificate(ctx context.Context, c net.Conn) bool {
 	return true
 }
 
-// certificateFix says what to do about a certificate that is refused.
+// certificateFix says what to do about a refused certificate.
 func certificateFix(err error, chain []*x509.Certificate) string {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "get a certificate with this name in it; or the proxy shows that of another site: look at its configuration"

@@ -23,7 +23,7 @@ func (v *visit) examine(ctx context.Context) {
 	v.checkGRPC(ctx)
 }
 
-// connect opens a connection, and judges the certificate. It tells whether requests can be made.
+// connect opens a connection, and judges the certificate. It reports whether requests can be made.
 func (v *visit) connect(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

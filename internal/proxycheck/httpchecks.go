@@ -13,13 +13,13 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// forged is an address of nobody (RFC 5737), which requests claim in the headers of proxies.
+// forged is an address that nobody has (RFC 5737). Requests claim it in the headers of proxies.
 const forged = "203.0.113.253"
 
 // largest is the size of the largest request of the API, in bytes, as gRPC frames it.
 const largest = 1<<20 + 5
 
-// recipes is where the guide has files for proxies.
+// recipes says where the guide has files for proxies.
 const recipes = "docs/guide/proxies.md has whole files for nginx, HAProxy and Caddy"
 
 // answered is the answer to a request.
@@ -32,7 +32,7 @@ type answered struct {
 	text   string // of the error of Petrel
 }
 
-// from names the server of the answer, by its header Server if there is one.
+// from returns the status of the answer, and the name of the server from the header Server if there is one.
 func (a *answered) from() string {
 	if s := a.header.Get("Server"); s != "" {
 		return fmt.Sprintf("%d by %q", a.status, s)
@@ -40,7 +40,7 @@ func (a *answered) from() string {
 	return fmt.Sprint(a.status)
 }
 
-// ask makes a request.
+// ask makes a request and returns the answer.
 func (v *visit) ask(ctx context.Context, method, path string, h http.Header, body io.Reader) (*answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -53,11 +53,11 @@ func (v *visit) ask(ctx context.Context, method, path string, h http.Header, bod
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = res.Body.Close() }() // what is needed of it was read
+	defer func() { _ = res.Body.Close() }() // the needed part was read
 	return read(res)
 }
 
-// read reads the parts of an answer that the checks use.
+// read reads an answer, as far as the checks use it.
 func read(res *http.Response) (*answered, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
@@ -79,11 +79,11 @@ func read(res *http.Response) (*answered, error) {
 type seen struct {
 	Version  string
 	Protocol map[string]int
-	Client   string // IP address that it takes the client for
-	Host     string // that the request was for
+	Client   string // IP address that the client has for the server
+	Host     string // the Host header of the request
 }
 
-// version asks the server who it is and how it sees this client. It tells whether a server of Petrel
+// version asks the server for its version and for how it sees this client. It reports whether a server of Petrel
 // has answered.
 func (v *visit) version(ctx context.Context) (*seen, bool) {
 	const check = "server"
@@ -119,17 +119,17 @@ func (v *visit) version(ctx context.Context) (*seen, bool) {
 	return nil, false
 }
 
-// checkReadiness notes that the server takes nothing.
+// checkReadiness adds a finding if the server is not ready.
 func (v *visit) checkReadiness(ctx context.Context) {
 	a, err := v.ask(ctx, http.MethodGet, "/readyz", http.Header{}, nil)
 	if err != nil || a.status == http.StatusOK {
-		return // what is wrong with the way shows in the other checks
+		return // other checks find faults on the way
 	}
 	v.note("readiness", Warn, "the console and the log of the server say what to do", "the server is not ready: %s",
 		bytes.TrimSpace(a.body))
 }
 
-// checkHost compares the host that the server got with that of the URL.
+// checkHost compares the Host header that the server got with the host of the URL.
 func (v *visit) checkHost(s *seen) {
 	const check = "host name"
 	if !strings.EqualFold(s.Host, v.base.Host) {
@@ -140,7 +140,7 @@ func (v *visit) checkHost(s *seen) {
 	v.note(check, OK, "", "requests come to the server as ones for %s", s.Host)
 }
 
-// checkClient judges whom the server takes this client for.
+// checkClient judges the address that this client has for the server.
 func (v *visit) checkClient(s *seen) {
 	const check = "client address"
 	a, err := netip.ParseAddr(s.Client)
@@ -158,7 +158,7 @@ func (v *visit) checkClient(s *seen) {
 	}
 }
 
-// checkBodies sends as much as a call may have. Nobody is logged in, so the server refuses it.
+// checkBodies sends a call of the largest size. Nobody is logged in, so the server refuses it.
 func (v *visit) checkBodies(ctx context.Context) {
 	const check = "large requests"
 	body := `{"requestId":"` + strings.Repeat("x", largest-len(`{"requestId":""}`)) + `"}`
@@ -178,7 +178,7 @@ func (v *visit) checkBodies(ctx context.Context) {
 	}
 }
 
-// checkOperators looks whether the proxy passes on to listen.admin.
+// checkOperators checks that the proxy passes nothing on to listen.admin.
 func (v *visit) checkOperators(ctx context.Context) {
 	for _, path := range []string{"/metrics", "/debug/pprof/"} {
 		a, err := v.ask(ctx, http.MethodGet, path, http.Header{}, nil)
@@ -192,7 +192,7 @@ func (v *visit) checkOperators(ctx context.Context) {
 	v.note("operators", OK, "", "the address of operators is not behind this one")
 }
 
-// checkGRPC asks for the health of the server by gRPC, which needs HTTP/2 on the whole way.
+// checkGRPC asks for the health of the server by gRPC, which needs HTTP/2 all the way.
 func (v *visit) checkGRPC(ctx context.Context) {
 	const check = "gRPC"
 	if v.base.Scheme != "https" {
@@ -200,7 +200,7 @@ func (v *visit) checkGRPC(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// an empty message
+	// five zero bytes are an empty message of gRPC
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, v.base.String()+"/grpc.health.v1.Health/Check",
 		bytes.NewReader(make([]byte, 5)))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package proxycheck checks the way of clients to a server from outside: the certificate, the proxies on the
-// way, and how these change requests. It logs nobody in and changes nothing.
+// Package proxycheck checks from outside how clients reach a server: the certificate, the proxies on the way, and
+// how these change requests. It logs nobody in and changes nothing.
 //
 // checks.go has the order of the checks, certificatecheck.go those of TLS, httpchecks.go those of HTTP and
 // websocketcheck.go that of the handshake.
@@ -23,8 +23,8 @@ type State string
 // The states of a finding.
 const (
 	OK   State = "ok"
-	Warn State = "warn" // clients connect, and something is worse than it has to be
-	Fail State = "fail" // some clients, or all, cannot do what they should, or strangers can
+	Warn State = "warn" // clients connect, but something should be better
+	Fail State = "fail" // something does not work for clients, or is open to strangers
 )
 
 // Finding is the outcome of one check.
@@ -37,7 +37,7 @@ type Finding struct {
 
 // Options say where the server is.
 type Options struct {
-	// URL is what clients have, such as https://chat.example.org. It has no path.
+	// URL is the address that clients use, such as https://chat.example.org. It has no path.
 	URL string
 	// Dial connects to host:port; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -50,18 +50,18 @@ type Options struct {
 // patience bounds each request, and each handshake.
 const patience = 10 * time.Second
 
-// visit is one look at a server.
+// visit is one examination of a server.
 type visit struct {
 	o     Options
 	base  *url.URL
 	http  *http.Client // speaks HTTP/2 if the other side does
 	http1 *http.Client // speaks HTTP/1.1 only, as WebSocket does
-	local string       // IP address of this side of the first connection
+	local string       // IP address of our end of the first connection
 	found []Finding
 }
 
-// Examine runs all checks, in the order in which one hides the next: without a connection there
-// is one finding. The error is one of the URL.
+// Examine runs the checks in order. A check that fails may end the run: without a connection there is only one
+// finding. The error is about the URL.
 func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	base, err := parse(o.URL)
 	if err != nil {
@@ -81,7 +81,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	return v.found, nil
 }
 
-// parse reads the URL of a chat.
+// parse parses the URL of a server.
 func parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -96,13 +96,13 @@ func parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// client makes a client that trusts every certificate: the check of TLS judges it, nothing secret is
-// said, and the other checks go on.
+// client makes a client that trusts every certificate. checkCertificate judges the certificate; the other checks
+// send no secret, and go on with a bad one.
 func (v *visit) client(http2 bool) *http.Client {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(http2)
-	return &http.Client{ // without a Timeout, which would hide the connection of WebSocket
+	return &http.Client{ // no Timeout: with one, the body of a WebSocket response cannot be written to
 		Transport: &http.Transport{
 			DialContext: v.o.Dial, Protocols: protocols, ExpectContinueTimeout: time.Second, DisableCompression: true,
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see the comment

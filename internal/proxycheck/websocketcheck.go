@@ -11,13 +11,14 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// hello is one that is refused: its token is none. The answer shows that frames pass in both directions.
+// hello is a hello with an invalid token. The server refuses it, and the answer shows that frames pass in both
+// directions.
 const hello = `{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":"none","device":"doctor","client":"petrel doctor"}}`
 
-// silence is what no check can wait for.
+// silence is advice about long silence, for which no check can wait.
 const silence = "Whether a connection may be silent shows with time: let the proxy wait for more than 90 s (nginx: proxy_read_timeout)"
 
-// checkWebSocket connects as a page of the server does, and says a hello.
+// checkWebSocket connects as a page of the server does, and sends a hello.
 func (v *visit) checkWebSocket(ctx context.Context) {
 	const check = "WebSocket"
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -54,7 +55,7 @@ func (v *visit) checkWebSocket(ctx context.Context) {
 	}
 	end := time.AfterFunc(patience, func() { _ = link.Close() }) // ends the read
 	defer end.Stop()
-	defer func() { _ = link.Close() }() // all was said
+	defer func() { _ = link.Close() }() // the check is over
 	if err = ws.WriteFrame(link, ws.MaskFrame(ws.NewTextFrame([]byte(hello)))); err == nil {
 		_, err = ws.ReadHeader(link)
 	}

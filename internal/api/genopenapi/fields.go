@@ -78,8 +78,8 @@ const (
 	limits      = `^(0|-?[1-9][0-9]{0,9})$`
 )
 
-// bounds are those of request fields, by "Type.field". Bounds in bytes stand in the texts: a schema counts
-// characters.
+// bounds are the bounds of request fields, by "Type.field". Bounds in bytes are in the texts, because a schema
+// counts characters.
 var bounds = map[string]object{
 	"RegisterRequest.user":            {"pattern": userPattern},
 	"MintTokenRequest.user":           {"pattern": userPattern},

@@ -102,7 +102,7 @@ func oneLine(v any) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// schemasOf returns the types, in the mapping of proto3 JSON.
+// schemasOf returns the schemas of the types, as proto3 JSON encodes them.
 func schemasOf(doc object) object {
 	components, _ := doc["components"].(object)
 	before, _ := components["schemas"].(object)
@@ -187,8 +187,8 @@ func field(typ, name string, p object, needed bool) {
 	}
 }
 
-// number gives the schema of a number the form that clients write and read: 64 bits are a string. All but
-// limits are unsigned. Spec: P-1.4.
+// number gives a number in a schema the form of JSON: one of 64 bits is a string. All but limits are unsigned.
+// Spec: P-1.4.
 func number(p object, limit bool) {
 	switch {
 	case p["format"] == "int64" && limit:
