@@ -32,7 +32,7 @@ type Config struct {
 	Web       Web
 
 	origins map[string]Origin // by option name; an option that is not in it has its default
-	file    string            // that was read; empty: none
+	file    string            // the configuration file that was read; empty: none
 	secrets []string          // files with secrets that were read
 }
 

@@ -39,7 +39,7 @@ func Cluster(t testing.TB, n int, o Options) []*Server {
 			s.cert = cert
 		}
 	}
-	t.Cleanup(func() { StopAll(nodes) }) // all at once: stopped in turn, each node would first hand its partitions to the next
+	t.Cleanup(func() { StopAll(nodes) }) // in turn, each would first hand its partitions to the next
 	StartAll(nodes)
 	return nodes
 }

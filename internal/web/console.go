@@ -64,7 +64,7 @@ func (c *Console) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{$}", toConsole)
 	mux.HandleFunc("GET /admin", toConsole)
 	mux.HandleFunc("GET "+ConsolePath, c.serveIndex)
-	mux.HandleFunc("GET "+ConsolePath+"assets/", http.NotFound) // a page of an older release requests files that are gone
+	mux.HandleFunc("GET "+ConsolePath+"assets/", http.NotFound) // for pages of an older release, whose files are gone
 	for name, f := range c.files {
 		mux.HandleFunc("GET "+name, func(w http.ResponseWriter, r *http.Request) { f.serve(w, r) })
 	}

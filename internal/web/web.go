@@ -50,8 +50,8 @@ type Site struct {
 type file struct {
 	kind       string // of its content
 	plain      []byte
-	brotli     []byte // empty: it has no such form
-	gzip       []byte // empty: it has no such form
+	brotli     []byte // empty: there is none
+	gzip       []byte // empty: there is none
 	tag        string // ETag
 	everLiving bool   // its name has the hash of its content
 	forAll     bool   // pages of any origin may load it
