@@ -134,7 +134,7 @@ func empty[M proto.Message]() M {
 	return m
 }
 
-// The two functions below use the generated code without reflection, if the message has it.
+// marshal and unmarshal use the generated code without reflection, if the message has it.
 
 func marshal(m proto.Message) ([]byte, error) {
 	if fast, ok := m.(interface{ MarshalVT() ([]byte, error) }); ok {

@@ -70,9 +70,9 @@ func (c *Client) call(need string, frame func() *petrelv1.ClientFrame,
 }
 
 // Call waits until the client is live, and then calls a method of the server's API, like
-// "petrel.v1.Service/Method", over the long connection, or over HTTP if the server does not offer that. It sets
-// an empty request id, so that it can repeat a call whose connection ends before the answer. Refusals are an
-// [*Error]. Spec: P-10.4, P-12.4.
+// "petrel.v1.Service/Method", over the long connection, or over HTTP if the server does not offer that. If the
+// request id is empty, Call makes one, so that it can repeat a call whose connection ends before the answer.
+// Refusals are an [*Error]. Spec: P-10.4, P-12.4.
 func (c *Client) Call(ctx context.Context, method string, request, response proto.Message) error {
 	setRequestID(request)
 	b, err := proto.Marshal(request)

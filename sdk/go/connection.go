@@ -61,8 +61,8 @@ type live struct {
 	pushed           map[string]bool    // keys of settings that came as events since the last lagged; nil: none did
 }
 
-// readsFull reports whether as many history requests are open as may be: maxReads, or half of the requests that
-// the server allows. The rest is left for cursors, syncs and the application.
+// readsFull reports whether no further history request may be sent: maxReads are open, or half of the requests
+// that the server allows. The rest is left for cursors, syncs and the application.
 func (lv *live) readsFull() bool {
 	limit := maxReads
 	if n := int(lv.welcome.GetLimits().GetOpenRequests()); n > 0 {

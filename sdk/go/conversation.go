@@ -271,8 +271,8 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 
 // begins reports whether a stay of the user begins with m. If so, it counts everything before m as read and drops
 // earlier mentions. append then drops the entries before m: while the user was no member, they may have been
-// edited or recalled without an event. They are loaded again when the application asks for them. Spec: P-8.7,
-// S-7.11.
+// edited or recalled without an event. They are loaded again when the application asks for them.
+// Spec: P-8.7, S-7.11.
 func (c *core) begins(v *conv, m *petrelv1.Message) bool {
 	is := slices.ContainsFunc(m.GetMembers().GetAdded(),
 		func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })

@@ -12,9 +12,9 @@ const moveEvery = time.Second
 
 // cursors are the cursors of the users of one conversation.
 type cursors struct {
-	read uint64 // the user's own, including moves that are not sent yet
-	// entries with a count up to this are not unread: it is the count at the read cursor, or at the beginning of
-	// the user's newest stay
+	read uint64 // the user's own, with moves that the server has not confirmed
+	// the count up to which nothing is unread: that at the read cursor, or at the beginning of the user's newest
+	// stay
 	readCounted   uint64
 	deliveredTo   uint64
 	wantRead      uint64 // not confirmed by the server; 0: nothing wanted

@@ -35,8 +35,8 @@ func (e *Error) Error() string {
 }
 
 // ErrUnknowable ends a send whose outcome will never be known: retention removed the evidence, 30 days are over,
-// or the send was refused while an earlier attempt may still arrive. Show it as neither sent nor failed. Spec:
-// P-4.8.
+// or the send was refused while an earlier attempt may still arrive. Show it as neither sent nor failed.
+// Spec: P-4.8.
 var ErrUnknowable = errors.New("it will never be known whether the message is stored")
 
 // ErrConnectionLost ends a call whose connection ended before the answer. The server may have carried it out.

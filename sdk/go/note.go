@@ -23,8 +23,8 @@ func (c *core) notesCame(conv string, notes []*petrelv1.Note) {
 	}
 }
 
-// takeNotes applies those of the notes that are newer than the known ones: a page can be older than a push. Spec:
-// P-5.11.
+// takeNotes applies those of the notes that are newer than the known ones: a page can be older than a push.
+// Spec: P-5.11.
 func (c *core) takeNotes(v *conv, notes []*petrelv1.Note) {
 	for _, n := range notes {
 		if v.takeNote(n) {

@@ -142,8 +142,8 @@ func (d *Draft) frame(newID func() string) (*petrelv1.Send, error) {
 	return s, nil
 }
 
-// relate sets the relations of the message, and the capabilities that the server needs to store it. Spec: P-4.10,
-// P-5.8.
+// relate sets the relations of the message, and the capabilities that the server needs to store it.
+// Spec: P-4.10, P-5.8.
 func (d *Draft) relate(s *petrelv1.Send) {
 	names := len(d.Mentions) > 0 || d.MentionAll
 	if d.ReplyTo != 0 || d.Silent || d.Forward != nil || d.Thread != 0 || d.AlsoMain || names {
@@ -427,8 +427,8 @@ func (c *core) raise(o *outgoing, after uint64) {
 	c.store(o)
 }
 
-// sendOne sends o, if the window has room. stay without full means that o can never be sent and is settled. Spec:
-// P-4.6.
+// sendOne sends o, if the window has room. stay without full means that o can never be sent and is settled.
+// Spec: P-4.6.
 func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	lv := c.live
 	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}
@@ -615,7 +615,7 @@ func (c *core) arrived(conv string, m *petrelv1.Message) {
 	c.remove(o)
 }
 
-// passed removes sent messages of v from the outbox whose seq is not above have.
+// passed removes from the outbox those sent messages of v whose seqs are at most have.
 func (c *core) passed(v *conv) {
 	for _, l := range c.lanesOf(v.id, v.peer) {
 		for _, o := range slices.Clone(l.show) {
@@ -639,8 +639,8 @@ func (c *core) lanesOf(conv, peer string) []*lane {
 	return ls
 }
 
-// lookFor searches the history of the conversation, from the seq after from to the end, for o. Spec: P-4.7,
-// P-6.6.
+// lookFor searches the history of the conversation, from the seq after from to the end, for o.
+// Spec: P-4.7, P-6.6.
 func (c *core) lookFor(o *outgoing, from uint64) {
 	id := c.target(o)
 	if id == "" { // the conversation does not exist yet, so o is not stored

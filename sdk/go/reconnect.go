@@ -237,8 +237,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// rest pauses before the next round. The pause is random; atLeast is what the server asks for, or 0. Spec: P-3.5,
-// P-3.6.
+// rest pauses before the next round. The pause is random; atLeast is what the server asks for, or 0.
+// Spec: P-3.5, P-3.6.
 func (c *core) rest(why error, atLeast time.Duration) {
 	r := &c.reach
 	pause := r.wait/2 + c.part(r.wait/2)

@@ -45,8 +45,8 @@ func (c *Client) handles(of []*outgoing) []*Outgoing {
 
 // Send takes a message and returns at once. The client keeps the message, in the store if there is one, and sends
 // it when it is connected, after the earlier messages of the same conversation. It repeats the send until the
-// outcome is known, for at most 30 days. The error is that of a draft that cannot be sent, or of the store. Spec:
-// P-4.
+// outcome is known, for at most 30 days. The error is that of a draft that cannot be sent, or of the store.
+// Spec: P-4.
 func (c *Client) Send(d Draft) (*Outgoing, error) {
 	var o *outgoing
 	var row Row

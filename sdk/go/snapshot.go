@@ -174,8 +174,8 @@ func (c *core) passOlderDamage(v *conv, before uint64, damage Range) (more bool)
 	return v.low > v.floor()
 }
 
-// prepend puts a page of older entries in front of the held ones. It drops a page that does not end where these
-// begin: after two concurrent calls of Older, the second one.
+// prepend puts a page of older entries in front of the held ones. It drops a page that does not end where the
+// held entries begin, as when Older was called twice at once.
 func (c *core) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more bool) {
 	if v.low+1 != before {
 		return v.low > v.floor()

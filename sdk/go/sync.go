@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// startSync asks for the changes since the last sync; if one is under way, another follows it. Spec: P-6.2,
-// P-6.4.
+// startSync asks for the changes since the last sync; if one is under way, another follows it.
+// Spec: P-6.2, P-6.4.
 func (c *core) startSync() {
 	lv := c.live
 	if lv == nil {

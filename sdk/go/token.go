@@ -73,7 +73,8 @@ func tokensOf(r *petrelv1.LoginResponse) Tokens {
 	}
 }
 
-// Auth turns credentials into tokens. Empty request ids are set. Refusals are an [*Error]. Spec: P-11.
+// Auth turns credentials into tokens. It makes a request id where that is empty. Refusals are an [*Error].
+// Spec: P-11.
 type Auth struct {
 	URL  string       // of the server's HTTP API: http:// or https://, host:port
 	HTTP *http.Client // nil: http.DefaultClient

@@ -148,8 +148,8 @@ func resumable(t *tls.Config) *tls.Config {
 	return t
 }
 
-// upgradeRefusal returns the error in the server's answer to a refused upgrade, or err if there is none. Spec:
-// P-9.1.
+// upgradeRefusal returns the error in the server's answer to a refused upgrade, or err if there is none.
+// Spec: P-9.1.
 func upgradeRefusal(r *http.Response, err error) error {
 	if r == nil || r.Body == nil {
 		return err

@@ -24,9 +24,9 @@ const (
 	routeTime = 2 * time.Second // for the first route to another node, longer than an attempt to connect
 
 	// routePing is the interval of the pings on a route. A route with two unanswered pings is closed at the third
-	// and made again, so that after a cut nobody waits for the timers of the old connection. A slow link or a
-	// busy processor has to answer within twice this time. If it does not, both ends make a new route at the same
-	// moment, take the other's for a duplicate, and may do so again and again.
+	// and made again, so that after a cut nobody waits for the timers of the old connection. An answer that takes
+	// longer than twice this time, over a slow link or from a busy processor, has a cost: both ends make a new
+	// route at the same moment, take the other's for a duplicate, and may do so again and again.
 	routePing = time.Second
 )
 

@@ -41,7 +41,7 @@ type pair struct {
 		due      bool
 	}
 	ended [former]uint64 // streams to us that have ended, by streamID
-	alone int            // our beacons since the link ended
+	alone int            // our beacons without a link
 
 	// queue has what waits for the handlers, in order. queued counts its bytes, and those of the item that they
 	// handle now.

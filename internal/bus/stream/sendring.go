@@ -20,7 +20,7 @@ const (
 // kindReset is the kind of a frame that replaces all frames before it: the receiver has to read the state itself.
 const kindReset = 0
 
-// frame is a frame of which the sender does not know that it was applied.
+// frame is a frame that, as far as the sender knows, is not applied yet.
 type frame struct {
 	kind    byte
 	payload []byte

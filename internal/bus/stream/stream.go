@@ -156,16 +156,16 @@ func (s *Streams) Handle(kind byte, h func(from im.Node, payload []byte)) {
 	s.handlers[kind] = h
 }
 
-// OnPeer sets a function that is called with up when the streams with a peer have begun, before any frame of them
-// is handled. Both ends know nothing of each other then, so the state is sent again. It is called without up when
-// they have ended. OnPeer is called before Run.
+// OnPeer adds a function that is called with up when the streams with a peer have begun, before any frame of them
+// is handled. Both ends know nothing of each other then, so the state is sent again. The function is called
+// without up when the streams have ended. OnPeer is called before Run.
 func (s *Streams) OnPeer(f func(n im.Node, up bool)) { s.onPeer = append(s.onPeer, f) }
 
-// OnReset sets a function that is called when frames of a peer are lost for which there is no hint. OnReset is
+// OnReset adds a function that is called when frames of a peer are lost for which there is no hint. OnReset is
 // called before Run.
 func (s *Streams) OnReset(f func(from im.Node)) { s.onReset = append(s.onReset, f) }
 
-// OnBatch sets a function that is called when all frames of one packet of a peer have been handled, before they
+// OnBatch adds a function that is called when all frames of one packet of a peer have been handled, before they
 // count as applied. OnBatch is called before Run.
 func (s *Streams) OnBatch(f func(from im.Node)) { s.onBatch = append(s.onBatch, f) }
 

@@ -239,8 +239,8 @@ func (e *Closed) Unwrap() error {
 	return e.Err
 }
 
-// end waits until the connection has ended, or ctx, and returns how it ended. It is for callers that know that
-// the connection is ending.
+// end waits until the connection or ctx has ended, and returns how the connection ended. It is for callers that
+// know that the connection is ending.
 func (c *Conn) end(ctx context.Context) *Closed {
 	select {
 	case <-c.done:
