@@ -425,7 +425,7 @@ func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 	}
 	switch {
 	case op.Rewritten > 0 && c.targets[i] > 0 && op.Body == 0: // a former edit, which was emptied
-	case op.Rewritten > 0 && shown < 0 && op.Body != m.body: // by somebody who is in no log
+	case op.Rewritten > 0 && shown < 0 && op.Body != m.body: // rewritten by a user who is in no log
 	case op.Body != want && !slices.ContainsFunc(c.others[i],
 		func(a attempts) bool { return a.body == op.Body && a.rejected < a.tries }):
 		c.convict(Altered, 1, op.Seq, op, "%s: %s is shown with the digest %016x, and has %016x", c.id, c.name(i),

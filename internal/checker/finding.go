@@ -11,7 +11,7 @@ type Class uint8
 
 // The classes, and the promises that they break.
 const (
-	// an acked message is not in the history, or somebody who had to get it did not (I1, I6, I11)
+	// an acked message is not in the history, or a device that had to get it did not (I1, I6, I11)
 	Lost      Class = iota
 	Duplicate       // a message is stored twice, acked at two seqs, or taken as new twice by one device (I2)
 	Ghost           // something is there that nobody sent, or is stored though it was rejected (I3)

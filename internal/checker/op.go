@@ -26,7 +26,7 @@ const (
 	Receipt                  // the client was told a pair of cursors
 	Note                     // the client was told what members have made of an entry
 	Follow                   // the device wants every entry above a seq, and has those up to it
-	End                      // the device wants nothing more: what it has not got is not lost
+	End                      // the device wants nothing more: an entry that it has not got is no loss
 	Conv                     // a conversation and its members
 	Entry                    // an entry of the history, as the operator reads it in the end
 	History                  // the entries of a conversation are all there, from one seq to another
@@ -46,8 +46,8 @@ func (k Kind) String() string {
 	return "no kind"
 }
 
-// Op is one line of a log. Which fields a kind needs is in need; the others may be
-// zero, which means that the log does not say.
+// Op is one line of a log. The method missing knows which fields a kind needs. The others may be zero, which
+// means that the log does not say.
 type Op struct {
 	Kind Kind
 	// ns of a clock that all logs share: of an Invoke before it left, of all others after it came. 0: not known
@@ -78,8 +78,8 @@ type Op struct {
 	ReadUpTo uint64 // of a Receipt; Seq is the delivered one
 	Version  uint64 // of a Note
 
-	Added   []string // of a Conv: its members from Since on; of an Entry: who are members from it on
-	Removed []string // of an Entry: who are members up to it
+	Added   []string // of a Conv: its members from Since on; of an Entry: users who are members from it on
+	Removed []string // of an Entry: users who are members up to it
 
 	where uint64 // the line in its log, 1 for the first, above logBits bits for the number of the log
 }

@@ -270,7 +270,7 @@ func (s *Server) Ended() error {
 	s.t.Helper()
 	err := eventually.Receive(s.t, "the end of the server by itself", s.ended)
 	if s.stop != nil {
-		s.stop() // what the process had for its end
+		s.stop() // frees the context of the server, or the pipe to its process
 	}
 	s.stop = nil
 	return err

@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/internal/process"
 )
 
-// childConfig holds, as JSON, the configuration of a server that is a process
-// of its own: the test's program, started once more.
+// childConfig is the environment variable with the configuration, as JSON, of a server in a process of its own:
+// the program of the test, started once more.
 const childConfig = "PETREL_IMTEST_CHILD"
 
 // ServeChild serves, in a process that Options.Process has started, and does

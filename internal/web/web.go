@@ -62,7 +62,7 @@ const (
 	workerPath   = "/sw.js"
 	manifestPath = "/manifest.webmanifest"
 	embedPath    = "/embed/"  // <petrel-chat>, for pages of other origins
-	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of what is in folders of this name
+	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of the files in folders of this name
 )
 
 // New reads the built files.

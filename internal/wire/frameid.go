@@ -63,7 +63,7 @@ func idOfProto(b []byte) (id uint64) {
 // idOfJSON finds the id by strings, commas and brackets only.
 func idOfJSON(b []byte) (id uint64) {
 	depth := 0
-	key, value := false, false // the next string at depth 1 is a key; what comes is the value of "id"
+	key, value := false, false // the next string at depth 1 is a key; the next value is that of "id"
 	for i := 0; i < len(b); {
 		switch c := b[i]; {
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ':':

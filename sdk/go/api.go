@@ -46,8 +46,7 @@ func (c *Client) AddMembers(ctx context.Context, conv string, users ...string) e
 	return c.change(ctx, "AddMembers", &petrelv1.AddMembersRequest{Conv: conv, Users: users})
 }
 
-// RemoveMembers removes users from a group. Admins remove members, the owner
-// everybody else.
+// RemoveMembers removes users from a group. An admin may remove members, the owner also admins.
 func (c *Client) RemoveMembers(ctx context.Context, conv string, users ...string) error {
 	return c.change(ctx, "RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: conv, Users: users})
 }

@@ -24,7 +24,7 @@ const (
 	maxPatience   = 10 * time.Second
 )
 
-// pulse tells whether the server at the other end of a connection still lives. Spec: P-7.
+// pulse has what the client knows of whether the server at the other end of a connection still lives. Spec: P-7.
 type pulse struct {
 	heard  time.Time     // when the last bytes of the server came; the caller sets it
 	moved  time.Time     // when the socket last took bytes of the awaited request, or of one before it

@@ -14,8 +14,8 @@ const (
 	// ends do not agree, and the link is given up.
 	other = 3
 
-	// maxQueue is how much may wait for the handlers, in bytes: more than the
-	// window of a sender, so a correct one never meets it.
+	// maxQueue is how much may wait for the handlers, in bytes: more than the window of a sender, so a correct
+	// sender never reaches it.
 	maxQueue = 4 * window
 
 	// former is how many ended streams are remembered, so that a caller that waits for one of their frames learns
