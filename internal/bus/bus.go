@@ -1,7 +1,7 @@
-// Package bus is the contract of the transport between nodes, which may lose messages. Receivers
-// notice a loss by the numbers of the streams of bus/stream, callers by a missing answer, and the
-// store has the truth. Clusters run on bus/natsbus. bus/localbus is a bus inside one process, of
-// tests and of a cluster of one node. bustest decides whether an implementation is one.
+// Package bus is the contract of the transport between nodes, which may lose messages. A receiver notices a loss
+// by the frame numbers of bus/stream, and a caller by the missing answer; the store has the data itself. Clusters
+// run on bus/natsbus. bus/localbus is the bus inside one process, for tests and for a cluster of one node.
+// bustest has the tests that every implementation must pass.
 package bus
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// ErrNoNode is returned for a node that is not there.
+// ErrNoNode is returned for a node that cannot be reached.
 var ErrNoNode = errors.New("no such node")
 
 // ErrTooLarge is returned for a payload, or an answer, of more than MaxMessage.
@@ -24,13 +24,12 @@ const MaxMessage = 1<<20 - 1<<10
 // Subject tells a node which of its handlers a message is for.
 type Subject string
 
-// Handler serves the messages of a subject. It runs on a goroutine of the bus,
-// one message of a sender at a time. payload is the handler's. reply is nil for a
-// Send; for a Request it may be called once, later too, from any goroutine, and
-// takes its argument over.
+// Handler serves the messages of a subject. It runs on a goroutine of the bus, for one message of a sender at a
+// time. It owns payload. For a Send reply is nil. For a Request the handler, or any goroutine later, may call
+// reply once, which takes over its argument.
 type Handler func(from im.Node, payload []byte, reply func([]byte))
 
-// Answering makes a Handler of a function that has its answer at once.
+// Answering makes a Handler of a function that returns its answer.
 func Answering(f func(from im.Node, payload []byte) []byte) Handler {
 	return func(from im.Node, payload []byte, reply func([]byte)) {
 		if r := f(from, payload); reply != nil {
@@ -45,20 +44,17 @@ type Bus interface {
 	Self() im.Node
 	Peers() []im.Node
 
-	// Send hands a message to a node, itself included, without waiting for
-	// it. It may be lost; messages of one sender to one node and subject that
-	// arrive, arrive in order. payload may be reused on return.
+	// Send sends a message to a node, also to this one, and does not wait for it. The message may be lost. Of one
+	// sender, messages to the same node and subject do not overtake each other. payload may be reused on return.
 	Send(to im.Node, s Subject, payload []byte) error
 
-	// Request sends and waits for the handler's answer, until ctx ends. A
-	// subject without a handler answers at once, with nothing. An error of Request leaves
-	// open whether the handler ran.
+	// Request sends a message and waits for the handler's answer, until ctx ends. A subject without a handler has
+	// an empty answer at once. After an error of Request it is unknown whether the handler ran.
 	Request(ctx context.Context, to im.Node, s Subject, payload []byte) ([]byte, error)
 
-	// Handle sets the handler of a subject; it is called once for each
-	// subject, before Run.
+	// Handle sets the handler of a subject. It is called before Run, once for each subject.
 	Handle(s Subject, h Handler)
 
-	// Run delivers until ctx ends.
+	// Run delivers messages until ctx ends.
 	Run(ctx context.Context) error
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Request is one kind of question that a node asks another node, or itself. Question and answer are
-// messages of a schema, so that a node of the next release skips the fields that it does not know. An
-// answer of more than MaxMessage becomes an error with the code internal.
+// Request is one kind of question that a node asks another node, or itself. Question and answer are messages of a
+// schema, so a node of an older release skips the fields that it does not know. An answer of more than MaxMessage
+// becomes an error with the code internal.
 type Request[Q, A proto.Message] struct {
 	Subject Subject
 	Timeout time.Duration // of Ask, unless the context ends before
@@ -28,12 +28,13 @@ type Reply[A proto.Message] struct {
 	Err    error
 }
 
-// Serve has f answer. It is called once for each kind of request, before the bus runs. f must not wait.
+// Serve makes f answer the requests of this kind. It is called once for each kind, before the bus runs. f must
+// not block.
 func (r Request[Q, A]) Serve(b Bus, f func(from im.Node, q Q) (A, error)) {
 	r.ServeLater(b, func(from im.Node, q Q, reply func(A, error)) { reply(f(from, q)) })
 }
 
-// ServeLater is Serve for answers that take time: f returns at once, and has reply called once, from any
+// ServeLater is Serve for answers that take time: f returns at once, and reply is called once later, by any
 // goroutine.
 func (r Request[Q, A]) ServeLater(b Bus, f func(from im.Node, q Q, reply func(A, error))) {
 	b.Handle(r.Subject, func(from im.Node, payload []byte, send func([]byte)) {
@@ -52,8 +53,8 @@ func (r Request[Q, A]) ServeLater(b Bus, f func(from im.Node, q Q, reply func(A,
 	})
 }
 
-// Ask returns the answer of a node. An error that the node has answered is an *im.Error; after any other
-// error it is not known whether the node has done anything.
+// Ask returns the answer of a node. If the node answers with an error, that is an *im.Error. After any other
+// error it is unknown whether the node has done anything.
 func (r Request[Q, A]) Ask(ctx context.Context, b Bus, to im.Node, q Q) (A, error) {
 	var none A
 	payload, err := marshal(q)
@@ -82,7 +83,7 @@ func (r Request[Q, A]) Ask(ctx context.Context, b Bus, to im.Node, q Q) (A, erro
 	return a, nil
 }
 
-// AskAll asks nodes at once, and returns their answers in the order of the nodes.
+// AskAll asks all nodes at the same time, and returns their answers in the order of nodes.
 func (r Request[Q, A]) AskAll(ctx context.Context, b Bus, nodes []im.Node, q Q) []Reply[A] {
 	replies := make([]Reply[A], len(nodes))
 	var wg sync.WaitGroup
@@ -96,7 +97,7 @@ func (r Request[Q, A]) AskAll(ctx context.Context, b Bus, nodes []im.Node, q Q) 
 	return replies
 }
 
-// Nodes are this node and those that are reachable now.
+// Nodes returns this node and those that it reaches now.
 func Nodes(b Bus) []im.Node { return append(b.Peers(), b.Self()) }
 
 func encodeReply(s Subject, a proto.Message, err error) []byte {
@@ -122,10 +123,10 @@ func encodeReply(s Subject, a proto.Message, err error) []byte {
 	return b
 }
 
-// replyHead is what a reply takes beside its answer at most, in bytes.
+// replyHead is the largest size of a reply without its answer, in bytes.
 const replyHead = 16
 
-// empty is a new message of a generated type.
+// empty returns a new message of a generated type.
 func empty[M proto.Message]() M {
 	var none M
 	m, ok := none.ProtoReflect().Type().New().Interface().(M)
@@ -133,7 +134,7 @@ func empty[M proto.Message]() M {
 	return m
 }
 
-// Generated code without reflection is used where there is any.
+// marshal and unmarshal use the generated code without reflection, if the message has it.
 
 func marshal(m proto.Message) ([]byte, error) {
 	if fast, ok := m.(interface{ MarshalVT() ([]byte, error) }); ok {

@@ -16,8 +16,7 @@ import (
 
 // Options are what Check needs besides the logs. The zero value is the default.
 type Options struct {
-	// Dir is where temporary files go, which take somewhat more bytes than the logs;
-	// empty: the system's folder.
+	// Dir is the folder for temporary files, which take somewhat more bytes than the logs; empty: the system's.
 	Dir string
 }
 
@@ -38,7 +37,7 @@ type Sums struct {
 	Unknown       uint64 `json:"unknown"`      // messages without an ack that were not rejected
 	UnknownKept   uint64 `json:"unknown_kept"` // of those, that are stored
 	Deliveries    uint64 `json:"deliveries"`   // entries that devices took as new
-	Reads         uint64 `json:"reads"`        // entries that were shown otherwise
+	Reads         uint64 `json:"reads"`        // entries that clients were shown, but did not take as new
 	Heads         uint64 `json:"heads"`        // that were told
 	Cursors       uint64 `json:"cursors"`      // pairs that were told
 	Rewrites      uint64 `json:"rewrites"`     // edits and recalls that are stored
@@ -67,7 +66,7 @@ func (s *Sums) add(o Sums) {
 	s.WithMembers += o.WithMembers
 }
 
-// count1 adds what is known of one conversation.
+// count1 adds the sums of one conversation to s.
 func (c *conversation) count1(s *Sums) {
 	s.Conversations++
 	for i := uint64(1); i <= uint64(c.count); i++ {
@@ -118,10 +117,9 @@ const (
 	batchSize = 512 // ops that go from a reader to the parts at once
 )
 
-// Check reads logs to their ends and judges them. It keeps about 150 bytes in memory for
-// each message of those conversations that it looks at at a time: a 32nd of all
-// for each core, or a single conversation that is larger. An error means that there is no verdict: a
-// log that cannot be read, for example.
+// Check reads logs to their ends and judges them. It judges a 32nd of all conversations at a time on each core,
+// and keeps about 150 bytes in memory for each message of these. An error means that there is no verdict, for
+// example because a log cannot be read.
 func Check(logs []Log, o Options) (*Report, error) {
 	if len(logs) == 0 || len(logs) >= 1<<logBits {
 		return nil, fmt.Errorf("%d logs; allowed: 1 to %d", len(logs), 1<<logBits-1)
@@ -144,7 +142,7 @@ type divider struct {
 	parts   []*part           // the last one has ops of conversations whose ids were not known
 	convs   map[string]string // ids of direct conversations, by both users
 	covered map[string]bool
-	ended   []Op // of devices, in all conversations
+	ended   []Op // End ops that name no conversation: they hold for all
 	seed    maphash.Seed
 	ops     uint64
 }
@@ -205,7 +203,7 @@ func (d *divider) divide(logs []Log) error {
 		err error
 	}
 	batches := make(chan batch, 8) // a full one makes the readers wait
-	free := make(chan []Op, 16)    // those that were dealt; a full one leaves them to the collector
+	free := make(chan []Op, 16)    // batches to be used again; a full one leaves them to the garbage collector
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	turn := make(chan struct{}, runtime.GOMAXPROCS(0)) // how many logs are read at a time
@@ -310,7 +308,7 @@ func (d *divider) partOf(conv string) *part {
 	return d.parts[maphash.String(d.seed, conv)%parts]
 }
 
-// resolve deals what was put aside because the id of its conversation was not known.
+// resolve deals the ops that were put aside because the ids of their conversations were not known.
 func (d *divider) resolve() error {
 	aside := d.parts[parts]
 	var errs []error
@@ -328,7 +326,7 @@ func (d *divider) resolve() error {
 	return errors.Join(append(errs, aside.remove())...)
 }
 
-// tried is in how many cases a class could have been found, and what they are.
+// tried returns in how many cases a finding of the class was possible, and what these cases are.
 func (r *Report) tried(c Class) (n uint64, of string) {
 	switch c {
 	case Lost:
@@ -366,7 +364,7 @@ func percent(p float64) string {
 	return fmt.Sprintf("%.*f %%", digits, p*100)
 }
 
-// Add adds what was found in other logs, of other conversations.
+// Add adds the report of other logs, which are about other conversations.
 func (r *Report) Add(o *Report) {
 	r.Ops += o.Ops
 	r.Sums.add(o.Sums)

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// conversation is what the logs say of one conversation. Its ops come in the order
-// invokes, answers, entries, arrivals. Within each of these the ops of one log keep their order, but for
-// those that name the other user instead of the conversation: they come last.
+// conversation has what the logs say of one conversation. Its ops come in the order invokes, answers, entries,
+// arrivals. Within each of these the ops of one log keep their order, except those that name the other user
+// instead of the conversation: they come last.
 type conversation struct {
 	part *part
 	id   string
@@ -24,18 +24,18 @@ type conversation struct {
 	rows     Pages[row]             // of the history, by seq
 	foreign  map[uint64]foreignRow  // entries that no message of the logs made
 	rewrites map[uint64][]rewrite   // by target, ascending
-	targets  map[uint32]uint64      // messages that are edits or recalls
-	history  *span                  // from where to where the history was read; nil: it was not
-	members  map[string][]span      // stays; nil: nobody knows
-	changes  []change               // of members, until staysOf
+	targets  map[uint32]uint64      // the targets of messages that are edits or recalls
+	history  *span                  // the range in which the history was read; nil: it was not
+	members  map[string][]span      // stays by user; nil: not known
+	changes  []change               // of members, until settle
 	streams  map[string]*follower   // by device
-	sessions map[string]*sent       // acks of a connection
-	heads    []told                 // what clients were told
+	sessions map[string]*sent       // by connection
+	heads    []told                 // that clients were told
 	cursors  map[string]*cursorBook // by user
 	notes    map[[2]uint64]uint64   // by seq and version: digest
 }
 
-// message is one that a client sent. 64 bytes.
+// message is a message that a client sent. It takes 64 bytes.
 type message struct {
 	key      uint64
 	body     uint64
@@ -49,14 +49,14 @@ type message struct {
 	rejected uint16
 }
 
-// attempts are those with one body.
+// attempts counts the attempts of a message that have the same body.
 type attempts struct {
 	body            uint64
 	last            uint64 // the last one in the log
 	tries, rejected uint16
 }
 
-// row is what the history has at a seq.
+// row is the entry that the history has at a seq.
 type row struct {
 	body      uint64
 	rewritten uint32
@@ -90,10 +90,10 @@ type follower struct {
 	where uint64
 }
 
-// sent is the acked message that a connection has sent last.
+// sent is the last message of a connection that was acked.
 type sent struct {
 	last, seq uint64
-	once      bool // at its first attempt
+	once      bool // it had only one attempt
 }
 
 // told is a value that was told at a moment.
@@ -104,7 +104,7 @@ type told struct {
 	where     uint64
 }
 
-// cursorBook is what was told of one user's cursors.
+// cursorBook has what clients were told of one user's cursors.
 type cursorBook struct {
 	pushed   map[string][2]uint64 // by session: the last pair
 	answers  []told               // value: read
@@ -135,7 +135,7 @@ func (c *conversation) convict(class Class, n uint64, seq uint64, op *Op, format
 	c.part.verdict.convict(class, n, op, Witness{Conv: c.id, Seq: seq}, format, args...)
 }
 
-// name is how a witness calls a message.
+// name returns the name of a message for a witness.
 func (c *conversation) name(i uint32) string {
 	m := c.messages.At(uint64(i))
 	return c.part.name(m)
@@ -164,7 +164,7 @@ func (c *conversation) invoke(op *Op, offset int64) {
 	}
 	if first {
 		m.invoked, m.where, m.offset = op.At, op.where, offset
-		delete(c.targets, i) // that of an attempt which was met before and came later
+		delete(c.targets, i) // the target of a later attempt, which was read before this one
 		if t := max(op.Edits, op.Recalls); t > 0 {
 			c.targets[i] = t
 		}
@@ -172,8 +172,8 @@ func (c *conversation) invoke(op *Op, offset int64) {
 	m.tries, m.last = m.tries+b2u(m.tries < math.MaxUint16), max(m.last, op.where)
 }
 
-// before reports whether an op came before one at a moment and a line. Where the moments are
-// not known the lines decide, which is right for one log.
+// before reports whether op came before the op at a moment and a line. If a moment is not known, the lines
+// decide, which is right within one log.
 func (op *Op) before(at int64, where uint64) bool {
 	if op.At != 0 && at != 0 {
 		return op.At < at
@@ -188,7 +188,7 @@ func b2u(b bool) uint16 {
 	return 0
 }
 
-// other are the attempts of a message with another body.
+// other returns the attempts of a message that have another body than its first one.
 func (c *conversation) other(i uint32, body uint64) *attempts {
 	list := c.others[i]
 	for n := range list {
@@ -200,7 +200,7 @@ func (c *conversation) other(i uint32, body uint64) *attempts {
 	return &c.others[i][len(list)]
 }
 
-// answer takes an OK, a Rejected, and what is told of a conversation besides entries.
+// answer takes an OK, a Rejected, and the other ops about a conversation that are no entries.
 func (c *conversation) answer(op *Op) {
 	switch op.Kind {
 	case OK:
@@ -208,7 +208,7 @@ func (c *conversation) answer(op *Op) {
 	case Rejected:
 		i := c.index[keyOf(op.User, op.ID)]
 		if i == 0 {
-			return // the answer to what was never asked decides nothing
+			return // it has no Invoke, so it decides nothing
 		}
 		if m := c.messages.At(uint64(i)); op.Body == 0 || op.Body == m.body {
 			m.rejected += b2u(m.rejected < math.MaxUint16)
@@ -253,7 +253,7 @@ func (c *conversation) ok(op *Op) {
 	if m.acked == 0 || op.At != 0 && op.At < m.acked {
 		m.acked = op.At
 	}
-	// What a connection sends is stored in that order, but for what is stored already.
+	// The messages of a connection are stored in the order in which it sends them, except those stored before.
 	is := sent{m.last, op.Seq, m.tries == 1}
 	was := c.sessions[op.Session]
 	if was != nil && (is.last > was.last && is.once && is.seq < was.seq ||
@@ -275,7 +275,7 @@ func earlier(yes bool) string {
 	return "later"
 }
 
-// placed convicts what came of putting message i at a seq.
+// placed records the finding, if there is one, of placing message i at a seq.
 func (c *conversation) placed(p Placing, i uint32, seq, had uint64, op *Op) {
 	switch p {
 	case NoSeq:
@@ -322,18 +322,18 @@ func (c *conversation) readBack(op *Op) {
 	}
 }
 
-// otherStands tells whether an attempt with another body may be stored.
+// otherStands reports whether an attempt with another body may be stored.
 func (c *conversation) otherStands(i uint32) bool {
 	return slices.ContainsFunc(c.others[i], func(a attempts) bool { return a.rejected < a.tries })
 }
 
-// identify finds out which message an entry is; false: none of the logs.
+// identify finds the message that made an entry; false: no message of the logs did.
 func (c *conversation) identify(op *Op, how uint64) (i uint32, sent bool) {
 	if op.From != "" {
 		if i = c.index[keyOf(op.From, op.ID)]; i > 0 {
 			return i, true
 		}
-		if c.part.covered[op.From] && op.Body != 0 { // what has no body may be the work of a call
+		if c.part.covered[op.From] && op.Body != 0 { // an entry without a body may come from a call
 			c.convict(Ghost, 1, op.Seq, op, "%s: seq %d is %q of %s, who never sent that", c.id, op.Seq, op.ID, op.From)
 			c.places.Foreign(op.Seq, how)
 			return 0, false
@@ -356,7 +356,8 @@ func (c *conversation) identify(op *Op, how uint64) (i uint32, sent bool) {
 	return 0, false
 }
 
-// settle works out what follows from all answers and entries.
+// settle computes the stays of the members, and the edits and recalls of each target, after all answers and
+// entries are read.
 func (c *conversation) settle() {
 	slices.SortStableFunc(c.changes, func(a, b change) int { return cmp.Compare(a.seq, b.seq) })
 	if len(c.changes) > 0 {
@@ -383,14 +384,15 @@ func (c *conversation) settle() {
 	}
 }
 
-// rowAsItIs checks what the history says at the seq of an entry.
+// rowAsItIs checks the body that an entry has in the history.
 func (c *conversation) rowAsItIs(op *Op) {
 	if i, sent := c.index[keyOf(op.From, op.ID)], op.From != ""; sent && i > 0 {
 		c.content(i, op, math.MaxInt64, nil)
 	}
 }
 
-// content checks the body with which message i is shown to somebody who asked at began.
+// content checks the body with which message i is shown, on a request at began. by is the device that is shown
+// it, nil for the operator.
 func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 	m := c.messages.At(uint64(i))
 	if op.Hidden {
@@ -407,7 +409,7 @@ func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 	}
 	rewrites := c.rewrites[op.Seq]
 	shown := slices.IndexFunc(rewrites, func(r rewrite) bool { return r.seq == op.Rewritten })
-	if m.body == 0 && c.targets[i] == 0 { // the server has made it: a copy of another message
+	if m.body == 0 && c.targets[i] == 0 { // a forward: the server made the body
 		m.body = op.Body
 	}
 	want := m.body
@@ -423,7 +425,7 @@ func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 	}
 	switch {
 	case op.Rewritten > 0 && c.targets[i] > 0 && op.Body == 0: // a former edit, which was emptied
-	case op.Rewritten > 0 && shown < 0 && op.Body != m.body: // by somebody who is in no log
+	case op.Rewritten > 0 && shown < 0 && op.Body != m.body: // rewritten by a user who is in no log
 	case op.Body != want && !slices.ContainsFunc(c.others[i],
 		func(a attempts) bool { return a.body == op.Body && a.rejected < a.tries }):
 		c.convict(Altered, 1, op.Seq, op, "%s: %s is shown with the digest %016x, and has %016x", c.id, c.name(i),
@@ -442,7 +444,7 @@ func (c *conversation) content(i uint32, op *Op, began int64, by *follower) {
 	}
 }
 
-// arrive takes an entry that somebody was shown, and an ack, which is the sender's copy.
+// arrive takes an entry that a client was shown, or an ack, which is the sender's copy of its entry.
 func (c *conversation) arrive(op *Op) {
 	f := c.streams[op.stream()]
 	if f == nil {
@@ -470,7 +472,7 @@ func (c *conversation) arrive(op *Op) {
 		}
 		c.content(i, op, op.Began, f)
 		if op.At != 0 && m.seq == uint32(op.Seq) && (m.acked == 0 || op.At < m.acked) {
-			m.acked = op.At // from when on it is known to be stored
+			m.acked = op.At // the first time that it is known to be stored
 		}
 	}
 	if op.Kind == Read {
@@ -507,8 +509,8 @@ func (c *conversation) ownCopy(f *follower, op *Op) {
 	}
 }
 
-// may reports whether a user may read any of the entries from one seq to another. Nobody
-// is suspected while the members are not known.
+// may reports whether a user may read any of the entries from one seq to another: true if the members are not
+// known.
 func (c *conversation) may(user string, from, to uint64) bool {
 	if c.members == nil {
 		return true
@@ -516,7 +518,7 @@ func (c *conversation) may(user string, from, to uint64) bool {
 	return slices.ContainsFunc(c.members[user], func(s span) bool { return s.from <= to && from <= s.to })
 }
 
-// close looks at what is missing, and at the order in real time.
+// close looks for missing entries, and checks the order in real time, heads and cursors.
 func (c *conversation) close() {
 	c.lost()
 	c.realTime()
@@ -529,7 +531,7 @@ func (c *conversation) close() {
 	}
 }
 
-// head is the highest seq that is known to be stored.
+// head returns the highest seq that is known to be stored.
 func (c *conversation) head() uint64 {
 	if c.history == nil {
 		return c.places.Head
@@ -537,7 +539,7 @@ func (c *conversation) head() uint64 {
 	return max(c.places.Head, c.history.to)
 }
 
-// lost compares what was acked, shown and read back.
+// lost compares the messages that were acked or shown with the history.
 func (c *conversation) lost() {
 	if c.history == nil {
 		return
@@ -563,7 +565,7 @@ func (c *conversation) lost() {
 	}
 }
 
-// undelivered convicts what a device never got of what its user may read.
+// undelivered finds the entries that a device never got, although its user may read them.
 func (c *conversation) undelivered(f *follower) {
 	missing := append(slices.Clone(f.gaps), span{f.next, c.head()})
 	n, first := uint64(0), uint64(0)

@@ -8,35 +8,33 @@ const (
 	Fresh   Arrival = iota // it is new
 	Late                   // it is new and fills a gap: it should have come before
 	Repeat                 // it was taken as new before
-	Dropped                // it is here already, by a page of history: a push may repeat that
+	Dropped                // a page of history brought it before: a push may repeat it
 )
 
-// Stream has the seqs that one device has got of one conversation: all below next but the gaps. It
-// takes no memory for what comes in order.
+// Stream has the seqs that one device has got of one conversation: all below next but the gaps. Entries that come
+// in order take no memory.
 type Stream struct {
-	start   uint64 // what its device had from the beginning
+	start   uint64 // seq up to which the device had everything from the beginning
 	next    uint64 // the seq that comes next
 	gaps    []span
-	history uint64 // highest seq that came by a page of history, not as new
+	history uint64 // highest seq that came by Read
 
-	// Gone says that its device wants nothing more: what is missing is not lost by
-	// that alone.
+	// Gone says that the device wants nothing more, so a missing entry is no loss.
 	Gone bool
 }
 
 type span struct{ from, to uint64 } // both included
 
-// NewStream is a stream of a device that has everything up to head.
+// NewStream returns the stream of a device that has everything up to head.
 func NewStream(head uint64) Stream { return Stream{start: head, next: head + 1} }
 
-// Start is what the device had from the beginning.
+// Start returns the seq up to which the device had everything from the beginning.
 func (s *Stream) Start() uint64 { return s.start }
 
-// Next is the seq that comes next if nothing is skipped.
+// Next returns the seq that comes next if nothing is skipped.
 func (s *Stream) Next() uint64 { return s.next }
 
-// PushRun takes n seqs from the first on, and reports whether they went on where the
-// stream stands. If not, it took none.
+// PushRun takes n seqs from first on, if first comes next. Otherwise it takes none and returns false.
 func (s *Stream) PushRun(first, n uint64) bool {
 	if first != s.next {
 		return false
@@ -45,7 +43,7 @@ func (s *Stream) PushRun(first, n uint64) bool {
 	return true
 }
 
-// Push takes a seq that was taken as new.
+// Push takes the seq of an entry that the device took as new, and returns how it came.
 func (s *Stream) Push(seq uint64) Arrival {
 	switch {
 	case seq == s.next:
@@ -63,8 +61,8 @@ func (s *Stream) Push(seq uint64) Arrival {
 	return Repeat
 }
 
-// Read takes a seq of a page of history, or of the ack of a repeated send; those may
-// bring what is here already.
+// Read takes the seq of an entry in a page of history, or in the ack of a repeated send. The device may have the
+// entry already.
 func (s *Stream) Read(seq uint64) Arrival {
 	s.history = max(s.history, seq)
 	switch {
@@ -76,7 +74,7 @@ func (s *Stream) Read(seq uint64) Arrival {
 	return Dropped
 }
 
-// Has reports whether a seq came, or was here from the beginning.
+// Has reports whether the device has a seq, got or from the beginning.
 func (s *Stream) Has(seq uint64) bool {
 	for _, g := range s.gaps {
 		if seq >= g.from && seq <= g.to {
@@ -108,7 +106,7 @@ func (s *Stream) fill(seq uint64) bool {
 	return false
 }
 
-// Lowest is the lowest seq that is missing.
+// Lowest returns the lowest missing seq.
 func (s *Stream) Lowest() uint64 {
 	low := s.next
 	for _, g := range s.gaps {
@@ -117,7 +115,7 @@ func (s *Stream) Lowest() uint64 {
 	return low
 }
 
-// Missing counts what is missing up to head.
+// Missing counts the missing seqs up to head.
 func (s *Stream) Missing(head uint64) (n uint64) {
 	for _, g := range s.gaps {
 		n += g.to - g.from + 1

@@ -2,7 +2,7 @@ package checker
 
 import "github.com/petrel-im/petrel/sdk/go/petrelv1"
 
-// Shown returns an op with the fields of an entry, as a client or the operator was shown it.
+// Shown returns an op with the fields of the entry m, which a client or the operator was shown.
 func Shown(kind Kind, m *petrelv1.Message) Op {
 	op := Op{Kind: kind, Conv: m.Conv, Seq: m.Seq, From: m.From, ID: m.ClientMsgId,
 		Rewritten: max(m.EditedBy, m.RecalledBy)}
@@ -13,7 +13,7 @@ func Shown(kind Kind, m *petrelv1.Message) Op {
 	case *petrelv1.Message_Data:
 		op.Body = Digest(m.Type, b.Data)
 	case *petrelv1.Message_Edit:
-		bare = b.Edit.Body == nil && op.Rewritten == 0 // else a later one has emptied it
+		bare = b.Edit.Body == nil && op.Rewritten == 0 // otherwise a later change has emptied it
 		switch e := b.Edit.Body.(type) {
 		case *petrelv1.Edit_Text:
 			op.Body = Digest(b.Edit.Type, []byte(e.Text))

@@ -11,7 +11,7 @@ type Class uint8
 
 // The classes, and the promises that they break.
 const (
-	// an acked message is not in the history, or somebody who had to get it did not (I1, I6, I11)
+	// an acked message is not in the history, or a device that had to get it did not (I1, I6, I11)
 	Lost      Class = iota
 	Duplicate       // a message is stored twice, acked at two seqs, or taken as new twice by one device (I2)
 	Ghost           // something is there that nobody sent, or is stored though it was rejected (I3)
@@ -33,7 +33,7 @@ var classNames = [classes]string{"lost", "duplicate", "ghost", "refused", "reord
 
 func (c Class) String() string { return classNames[c] }
 
-// Classes are all classes, in the order of a report.
+// Classes returns all classes, in the order of a report.
 func Classes() []Class {
 	all := make([]Class, classes)
 	for i := range all {
@@ -48,7 +48,7 @@ type Findings [classes]uint64
 // Clean reports whether there are none.
 func (f Findings) Clean() bool { return f == Findings{} }
 
-// Sum is how many there are of all classes.
+// Sum returns the number of findings of all classes.
 func (f Findings) Sum() (n uint64) {
 	for _, v := range f {
 		n += v
@@ -56,7 +56,7 @@ func (f Findings) Sum() (n uint64) {
 	return n
 }
 
-// String lists those that a run can have without looking far, and all that were found.
+// String lists the counts of lost, duplicate, ghost and reordered, and those of all other classes with findings.
 func (f Findings) String() string {
 	var parts []string
 	for c, n := range f {
@@ -122,7 +122,7 @@ type Verdict struct {
 	kept [classes]int
 }
 
-// Convict notes n findings of a class, which one witness shows.
+// Convict records n findings of a class, with one witness for all of them.
 func (v *Verdict) Convict(c Class, n uint64, conv string, seq uint64, format string, args ...any) {
 	v.convict(c, n, nil, Witness{Conv: conv, Seq: seq}, format, args...)
 }
@@ -140,7 +140,7 @@ func (v *Verdict) convict(c Class, n uint64, op *Op, w Witness, format string, a
 	v.Witnesses = append(v.Witnesses, w)
 }
 
-// merge adds what another one found.
+// merge adds the findings of o.
 func (v *Verdict) merge(o *Verdict) {
 	for c, n := range o.Findings {
 		v.Findings[c] += n
@@ -153,8 +153,8 @@ func (v *Verdict) merge(o *Verdict) {
 	}
 }
 
-// AtMost is the highest rate of a fault that was seen never in n tries: with a higher one,
-// 95 of 100 such runs would have seen it. It is 1 if n is below 3.
+// AtMost returns the upper bound of the rate of a fault that did not occur in n tries: at a higher rate, 95 of
+// 100 such runs would have seen the fault. It is 1 if n is below 3.
 func AtMost(n uint64) float64 {
 	if n < 3 {
 		return 1

@@ -1,10 +1,9 @@
-// Package checker judges a server by the op logs of its clients: their sends, the answers, and the
-// entries that they were shown. Check compares the logs with each other and with the server's
-// history at the end, and names each broken promise with a witness. The same judgement is used by
-// `petrel check`, by the load generator and by the tests.
+// Package checker judges a server by the op logs of its clients: their sends, the answers, and the entries that
+// they were shown. Check compares the logs with each other and with the server's history at the end, and names
+// each broken promise with a witness. `petrel check`, the load generator and the tests all use it.
 //
-// docs/reference/checker.md describes the format of the logs and what follows from
-// them. Promises are those of docs/architecture.md, I1 to I12.
+// docs/reference/checker.md describes the format of the logs and what follows from them. Promises are those of
+// docs/architecture.md, I1 to I12.
 package checker
 
 import (
@@ -12,7 +11,7 @@ import (
 	"encoding/binary"
 )
 
-// Kind says what an op tells.
+// Kind is the kind of an op.
 type Kind uint8
 
 // The kinds of ops.
@@ -27,7 +26,7 @@ const (
 	Receipt                  // the client was told a pair of cursors
 	Note                     // the client was told what members have made of an entry
 	Follow                   // the device wants every entry above a seq, and has those up to it
-	End                      // the device wants nothing more: what it has not got is not lost
+	End                      // the device wants nothing more: an entry that it has not got is no loss
 	Conv                     // a conversation and its members
 	Entry                    // an entry of the history, as the operator reads it in the end
 	History                  // the entries of a conversation are all there, from one seq to another
@@ -47,8 +46,8 @@ func (k Kind) String() string {
 	return "no kind"
 }
 
-// Op is one line of a log. Which fields a kind needs is in need; the others may be
-// zero, which means that the log does not say.
+// Op is one line of a log. The method missing knows which fields a kind needs. The others may be zero, which
+// means that the log does not say.
 type Op struct {
 	Kind Kind
 	// ns of a clock that all logs share: of an Invoke before it left, of all others after it came. 0: not known
@@ -71,25 +70,25 @@ type Op struct {
 	Rewritten uint64 // of Deliver, Read, Entry: the seq of the edit or recall that has rewritten it, as it says itself
 	Hidden    bool   // of Deliver, Read: the client is told that it does not get the body
 
-	// Since says of a Read that between it and the entry itself there is nothing that
-	// this user may read; of a Conv and a History, where it begins. It is a seq.
+	// Since is a seq. Of a Read: the client was told that from Since up to the entry shown there is no other one
+	// that this user may read. Of a Conv and a History: the seq where it begins.
 	Since uint64
 
 	About    string // of a Receipt: whose cursors
 	ReadUpTo uint64 // of a Receipt; Seq is the delivered one
 	Version  uint64 // of a Note
 
-	Added   []string // of a Conv: its members from Since on; of an Entry: who are members from it on
-	Removed []string // of an Entry: who are members up to it
+	Added   []string // of a Conv: its members from Since on; of an Entry: users who are members from it on
+	Removed []string // of an Entry: users who are members up to it
 
 	where uint64 // the line in its log, 1 for the first, above logBits bits for the number of the log
 }
 
-// logBits limits how many logs are checked at once.
+// logBits is the number of bits for the number of a log. It limits how many logs are checked at once.
 const logBits = 12
 
-// Digest is what a log says about a body: the first 8 bytes of the SHA-256 of its type
-// ("" stands for "text"), a line feed, and the body. It is never 0.
+// Digest returns what a log has of a body: the first 8 bytes of the SHA-256 of its type ("" stands for "text"), a
+// line feed, and the body. It is never 0.
 func Digest(typ string, body []byte) uint64 {
 	if typ == "" {
 		typ = "text"
@@ -100,7 +99,7 @@ func Digest(typ string, body []byte) uint64 {
 	return max(binary.BigEndian.Uint64(sum[:8]), 1)
 }
 
-// missing names the first field that an op lacks; "" if it lacks none.
+// missing returns the name of the first field that an op lacks; "" if it lacks none, "op" if it has no kind.
 func (op *Op) missing() string {
 	conv, user, seq, id := op.Conv == "", op.User == "", op.Seq == 0, op.ID == ""
 	switch op.Kind {
@@ -157,5 +156,5 @@ func (op *Op) missing() string {
 	return ""
 }
 
-// stream names who takes entries: a device of a user.
+// stream returns the key of the device that takes entries.
 func (op *Op) stream() string { return op.User + "\x00" + op.Device }

@@ -22,7 +22,7 @@ type field struct {
 	once bool // text that hardly comes twice in a log
 }
 
-// fields are those of a log.
+// fields has the fields of an op in a log, in their order.
 var fields = [...]*field{
 	{name: "at", time: func(op *Op) *int64 { return &op.At }},
 	{name: "began", time: func(op *Op) *int64 { return &op.Began }},
@@ -56,16 +56,16 @@ const (
 // Writer writes a log: one JSON object on each line. One goroutine at a time.
 type Writer struct {
 	out    *bufio.Writer
-	ofPart bool // with the line of each op in its log
+	ofPart bool // each op is written with its line in its log
 	buf    []byte
 	count  uint64
 	err    error
 }
 
-// NewWriter writes a log to w. Nothing is promised to be there before Flush.
+// NewWriter makes a Writer that writes a log to w. It buffers the ops until Flush.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 64<<10)} }
 
-// Count is how many ops were written.
+// Count returns how many ops were written.
 func (l *Writer) Count() uint64 { return l.count }
 
 // Write adds an op. An error stays: every later call returns it too.
@@ -82,7 +82,7 @@ func (l *Writer) Write(op *Op) error {
 	return nil
 }
 
-// Flush hands over all that was written.
+// Flush writes the buffered ops.
 func (l *Writer) Flush() error {
 	if l.err != nil {
 		return l.err
@@ -153,7 +153,7 @@ func appendText(b []byte, s string) []byte {
 // Reader reads a log. One goroutine at a time.
 type Reader struct {
 	in     *bufio.Reader
-	ofPart bool // its lines are of this package, and say where each op is in its log
+	ofPart bool // a part wrote the lines, with the line of each op in its log
 	line   uint64
 	offset int64 // of the next line
 	known  map[string]string
@@ -195,7 +195,7 @@ func (l *Reader) Next(op *Op) error {
 	return nil
 }
 
-// wholeLine is the next line without its end; it is valid until the next call.
+// wholeLine returns the next line without its end. The bytes are valid until the next call.
 func (l *Reader) wholeLine() ([]byte, error) {
 	b, err := l.in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
@@ -282,10 +282,10 @@ func (l *Reader) setJSON(op *Op, key string, v gjson.Result) error {
 		}
 		return fmt.Errorf("%s is %s", key, v.Raw)
 	}
-	return nil // a key that others write for themselves
+	return nil // an unknown key, which another program may write for itself
 }
 
-// name copies a text, once for all ops that have it.
+// name returns a copy of s: the same one for all ops, unless once is set.
 func (l *Reader) name(s string, once bool) string {
 	if once {
 		return string([]byte(s))

@@ -21,7 +21,7 @@ const (
 	sections
 )
 
-// sectionsOf tells where an op goes.
+// sectionsOf returns the sections to which an op of a kind is written; sections stands for none.
 func sectionsOf(k Kind) (first section, also section) {
 	switch k {
 	case Invoke:
@@ -35,11 +35,11 @@ func sectionsOf(k Kind) (first section, also section) {
 	case Deliver, Read, End:
 		return arrivals, sections
 	}
-	return sections, sections // Unknown: what is not answered may be stored or not
+	return sections, sections // it decides nothing
 }
 
-// part is a share of the conversations. Its ops are in temporary files, which are
-// removed when it is done. A section without ops has none.
+// part is a share of the conversations. Its ops are in temporary files, one for each section that has ops. They
+// are removed when the check is done.
 type part struct {
 	dir     string // of the files
 	files   [sections]*os.File
@@ -123,7 +123,7 @@ func (p *part) conv(op *Op) *conversation {
 	return c
 }
 
-// judge looks at all ops of the part.
+// judge judges all ops of the part.
 func (p *part) judge(covered map[string]bool) error {
 	p.covered, p.convs = covered, map[string]*conversation{}
 	ended := map[string]bool{} // devices that want nothing more, in all conversations
@@ -172,7 +172,7 @@ func (p *part) judge(covered map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// name is how a witness calls a message.
+// name returns the name of a message for a witness.
 func (p *part) name(m *message) string {
 	var op Op
 	if err := again(p.files[invokes], m.offset, &op); err != nil {

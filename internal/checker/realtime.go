@@ -8,10 +8,10 @@ import (
 	"sort"
 )
 
-// realTime looks for messages that stand before one which was acked before they began:
-// in the order of the seqs, none may be acked before a lower one was invoked.
+// realTime finds messages that have a lower seq than one that was acked before they were sent. It goes through
+// the seqs in ascending order: no message may be acked before one with a lower seq was invoked.
 func (c *conversation) realTime() {
-	var last int64 // the latest beginning of those before
+	var last int64 // the latest Invoke of the messages with lower seqs
 	var by uint64
 	for seq := c.places.next(1); seq <= c.places.Head; seq = c.places.next(seq + 1) {
 		what, isMessage, _ := c.places.known(seq)
@@ -32,7 +32,7 @@ func (c *conversation) realTime() {
 	}
 }
 
-// highest returns a function that tells the highest value that was told before a moment.
+// highest returns a function that returns the highest value told before a moment.
 func highest(all []told) func(before int64) uint64 {
 	slices.SortFunc(all, func(a, b told) int { return cmp.Compare(a.at, b.at) })
 	top := make([]uint64, len(all)+1)
@@ -44,8 +44,8 @@ func highest(all []told) func(before int64) uint64 {
 	}
 }
 
-// staleHeads looks for heads that are lower than what was acked or told before they
-// were asked for, and for messages that were sent after a head was told which is as high.
+// staleHeads finds heads below a seq that was acked or told before they were requested. It also finds messages
+// that were sent after a head was told, and have a seq that is not above that head.
 func (c *conversation) staleHeads() {
 	if len(c.heads) == 0 {
 		return
@@ -76,7 +76,7 @@ func (c *conversation) staleHeads() {
 	}
 }
 
-// receipt takes a pair of cursors that somebody was told.
+// receipt takes a pair of cursors that a client was told.
 func (c *conversation) receipt(op *Op) {
 	b := c.cursors[op.About]
 	if b == nil {
@@ -102,7 +102,7 @@ func (c *conversation) receipt(op *Op) {
 	b.delivery = append(b.delivery, t)
 }
 
-// closeCursors compares answers with what was told before they were asked for.
+// closeCursors compares the cursors with the head, and answers with what was told before the request.
 func (c *conversation) closeCursors() {
 	for _, about := range slices.Sorted(maps.Keys(c.cursors)) {
 		b := c.cursors[about]

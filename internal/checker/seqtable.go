@@ -1,12 +1,12 @@
 package checker
 
-// Pages is a slice that grows without being copied, but for its first page, which is
-// as long as it must be; index 0 and above. The zero value is empty.
+// Pages is a slice, from index 0 on, that grows without being copied. Only its first page is copied, because that
+// is as short as possible. The zero value is empty.
 type Pages[T any] struct{ page [][]T }
 
 const pageLen = 4096
 
-// At is the value at an index; the zero value if nobody has written there.
+// At returns the place of the value at index i, and makes its page if needed. The value is zero at first.
 func (p *Pages[T]) At(i uint64) *T {
 	n := int(i / pageLen)
 	for n >= len(p.page) {
@@ -23,7 +23,7 @@ func (p *Pages[T]) At(i uint64) *T {
 	return &p.page[n][i%pageLen]
 }
 
-// next is the first index from i on whose page anybody has written to.
+// next returns the first index from i on whose page exists, or one beyond all pages.
 func (p *Pages[T]) next(i uint64) uint64 {
 	for n := i / pageLen; n < uint64(len(p.page)); n++ {
 		if p.page[n] != nil {
@@ -65,9 +65,9 @@ const (
 	Rejects         // the message was rejected
 )
 
-// Place notes that a message stands at a seq, and how that is known. what names the
-// message, in 60 bits; known is where its seq is kept: 0 if it is not known, None if it was
-// rejected.
+// Place records that a message stands at a seq. what is the number of the message, in 60 bits; how is the
+// evidence. known points to the seq of the message, which Place sets: 0 if it is not known yet, None if the
+// message was rejected.
 func (p *Places) Place(seq, what, how uint64, known *uint32) Placing {
 	if seq == 0 || seq >= uint64(None) {
 		return NoSeq
@@ -97,8 +97,8 @@ func (p *Places) Place(seq, what, how uint64, known *uint32) Placing {
 	return Agrees
 }
 
-// Foreign notes an entry that no message of the logs made: of the server, for example.
-// It reports whether a message is known to stand there.
+// Foreign records an entry at seq that no message of the logs made, for example one of the server. It reports
+// whether a message is known to stand there.
 func (p *Places) Foreign(seq, how uint64) (taken bool) {
 	here := p.at.At(seq)
 	p.Head = max(p.Head, seq)
@@ -109,7 +109,7 @@ func (p *Places) Foreign(seq, how uint64) (taken bool) {
 	return taken
 }
 
-// known is what is known of a seq: the message, if it is one, and how.
+// known returns the number of the message at a seq, if one stands there, and the evidence.
 func (p *Places) known(seq uint64) (what uint64, isMessage bool, how uint64) {
 	if seq == 0 || seq > p.Head {
 		return 0, false, 0
@@ -118,7 +118,7 @@ func (p *Places) known(seq uint64) (what uint64, isMessage bool, how uint64) {
 	return v & placeWhat, v&foreign == 0 && v != 0, v & (ByAck | ByClient | ByHistory)
 }
 
-// Acked counts the messages that were acked at a seq from one to another.
+// Acked counts the messages that were acked at the seqs from from to to.
 func (p *Places) Acked(from, to uint64) (n uint64) {
 	for seq := p.next(from); seq <= min(to, p.Head); seq = p.next(seq + 1) {
 		if _, isMessage, how := p.known(seq); isMessage && how&ByAck != 0 {
@@ -128,7 +128,7 @@ func (p *Places) Acked(from, to uint64) (n uint64) {
 	return n
 }
 
-// next is the lowest seq from one on of which something is known; Head+1 if there is none.
+// next returns the lowest known seq, from seq on; Head+1 if there is none.
 func (p *Places) next(seq uint64) uint64 {
 	for seq = p.at.next(seq); seq <= p.Head; seq = p.at.next(seq + 1) {
 		if *p.at.At(seq) != 0 {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// envelope is what a send needs in its frame beside the body, in bytes: ids of
-// 64 and 21 bytes, a type of 64, numbers, and the names of JSON.
+// envelope is the size of the frame of a send without its body, in bytes: ids of 64 and 21 bytes, a type of 64,
+// numbers, and the names of JSON.
 const envelope = 1 << 10
 
-// check looks at what no option can see alone.
+// check finds values that are allowed alone, but not together.
 func (c *Config) check() Problems {
 	var ps Problems
 	fail := func(key, value, why, fix string) {
@@ -110,7 +110,7 @@ func (c *Config) check() Problems {
 	return ps
 }
 
-// originScheme is the scheme of an origin; false: s is none, as https://host/ and host are none.
+// originScheme returns the scheme of an origin; false: s is not an origin, as https://host/ and host are not.
 func originScheme(s string) (string, bool) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" || u.Host == "" || !strings.EqualFold(u.Scheme+"://"+u.Host, s) {
@@ -119,8 +119,8 @@ func originScheme(s string) (string, bool) {
 	return u.Scheme, true
 }
 
-// strangeOrigin says why no browser sends s as an origin; "": one may. null is that of pages
-// without an origin, such as files.
+// strangeOrigin returns why no browser sends s as an origin; "": a browser may. Pages without an origin, such as
+// files, send null.
 func strangeOrigin(s string) string {
 	if s == "*" || s == "null" {
 		return ""
@@ -134,7 +134,7 @@ func strangeOrigin(s string) string {
 	return ""
 }
 
-// isHostName tells whether a Host header can have this name, or one below *.name.
+// isHostName reports whether s is a name that a Host header can have, or *.name for all names below such a name.
 func isHostName(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil || s == "*" {
 		return true

@@ -1,9 +1,9 @@
-// Package config is what an operator can set: one table of options with their
-// names, defaults, allowed values and explanations (options.go), read from a
-// file, the environment and the command line, each value with its origin.
+// Package config has what an operator can set: one table of options with their names, defaults, allowed values
+// and explanations (options.go). It reads them from a file, the environment and the command line, each value with
+// its origin.
 //
-// It holds plain data and imports nothing of Petrel. Packages have their own
-// Options; internal/app maps a Config to them.
+// It holds plain data and imports nothing of Petrel but package regular. Packages have their own Options;
+// internal/app maps a Config to them.
 package config
 
 import (
@@ -31,16 +31,16 @@ type Config struct {
 	Audit     Audit
 	Web       Web
 
-	origins map[string]Origin // by option name; what is not there has its default
-	file    string            // that was read; empty: none
+	origins map[string]Origin // by option name; an option that is not in it has its default
+	file    string            // the configuration file that was read; empty: none
 	secrets []string          // files with secrets that were read
 }
 
-// File is the configuration file that was read; empty: none.
+// File returns the configuration file that was read; empty: none.
 func (c *Config) File() string { return c.file }
 
-// Files are the files whose content counts for a server that runs: those that
-// were read for the configuration, and those of the certificates and of the key for JWTs.
+// Files returns the files on whose content a running server depends: those that were read for the configuration,
+// and those of the certificates and of the key for JWTs.
 func (c *Config) Files() []string {
 	var all []string
 	for _, name := range append([]string{c.file, c.TLS.CertFile, c.TLS.KeyFile, c.Cluster.CertFile, c.Cluster.KeyFile,
@@ -52,8 +52,8 @@ func (c *Config) Files() []string {
 	return all
 }
 
-// Differences are the options that have other values in c than in before: those
-// that a server that runs takes over, and those that need a restart.
+// Differences returns the options with other values in c than in before: those that a running server applies, and
+// those that need a restart.
 func (c *Config) Differences(before *Config) (live, restart []string) {
 	var was, is Config
 	then, now := options(&was), options(&is) // sets the defaults
@@ -107,7 +107,7 @@ type Store struct {
 	ScrubRate      int64 // bytes per second
 }
 
-// StoreID is ID as a number; 0: any store.
+// StoreID returns ID as a number; 0: any store.
 func (s *Store) StoreID() (uint64, error) {
 	if s.ID == "" {
 		return 0, nil
@@ -170,14 +170,13 @@ type Limits struct {
 	SlowTimeout    time.Duration
 }
 
-// Memory are the budgets of what the server keeps in memory. 0: a part of what the
-// machine has.
+// Memory has the budgets for what the server keeps in memory. 0: a part of the memory of the machine.
 type Memory struct {
 	TotalBytes        int64
 	ConversationBytes int64
 }
 
-// Accounts are how people log in. -1 means no limit of a rate.
+// Accounts has the options about logins. Of a rate, -1 means no limit.
 type Accounts struct {
 	Registration string // auto, open, invitation or closed
 	OnePerKind   bool
@@ -201,29 +200,29 @@ type JWT struct {
 	Audience  string
 	Tenant    string
 
-	ACR        []string      // of which a JWT names one; none: it does not count
-	AMR        []string      // all of which a JWT names
+	ACR        []string      // a JWT has one of these; empty: acr does not count
+	AMR        []string      // a JWT has all of these
 	MaxAuthAge time.Duration // 0: it does not count
 }
 
-// Messages is what may be done to messages that are stored.
+// Messages has how long users may edit and recall their messages.
 type Messages struct {
 	EditWindow   time.Duration // 0: for ever
 	RecallWindow time.Duration // 0: for ever
 }
 
-// Heartbeat is how a dead link is found.
+// Heartbeat has the times after which a link counts as dead.
 type Heartbeat struct {
 	Silence time.Duration
 	Misses  int64 // unanswered probes
 }
 
-// Drain is how the server goes away.
+// Drain has how the server stops.
 type Drain struct {
 	Timeout time.Duration
 }
 
-// Log is what the server writes to its standard error.
+// Log has how the server writes its log, on standard error.
 type Log struct {
 	Level  string // debug, info, warn, error
 	Format string // auto, text, json
@@ -232,7 +231,7 @@ type Log struct {
 // Metrics is GET /metrics of the admin listener.
 type Metrics struct {
 	Enabled bool
-	Token   string // bearer token; empty: nobody is asked
+	Token   string // bearer token that is required; empty: none
 }
 
 // Web is the web chat.

@@ -18,8 +18,7 @@ type entry struct {
 
 // parseFile reads the keys of a TOML file, each with its line.
 func parseFile(name string, b []byte) ([]entry, *Problem) {
-	// The decoder finds what is not TOML, doubled keys included; the parser
-	// below knows the lines.
+	// The decoder finds everything that is not TOML, doubled keys included; the parser below knows the lines.
 	var whole map[string]any
 	if err := toml.Unmarshal(b, &whole); err != nil {
 		p := &Problem{Origin: Origin{Place: name}, Why: strings.TrimPrefix(err.Error(), "toml: "),
@@ -96,7 +95,7 @@ func arrayOf(v *unstable.Node) raw {
 	return raw{text: strings.Join(parts, ","), form: formList}
 }
 
-// path is a dotted key and the line of its last part.
+// path returns a dotted key and the line of its last part.
 func path(b []byte, key unstable.Iterator) (dotted string, line int) {
 	var parts []string
 	for key.Next() {

@@ -47,15 +47,14 @@ func (o Origin) String() string {
 	return s
 }
 
-// Default is the configuration of somebody who sets nothing.
+// Default returns the configuration in which nothing is set.
 func Default() *Config {
 	c := &Config{origins: map[string]Origin{}}
 	options(c)
 	return c
 }
 
-// Load reads the configuration. Whatever is wrong with it is reported at once:
-// the error is a Problems.
+// Load reads the configuration. The error is a Problems, which has all that is wrong with it.
 func Load(s Source) (*Config, error) {
 	c := Default()
 	l := loader{c: c, options: options(c)}
@@ -75,7 +74,7 @@ type loader struct {
 	c        *Config
 	options  []option
 	problems Problems
-	at       map[string]Origin // what the layer being read has set, by key
+	at       map[string]Origin // the keys that the present layer has set, and where
 }
 
 func (l *loader) readFile(s Source) {
@@ -128,9 +127,8 @@ func (l *loader) readEnv(env []string) {
 	}
 }
 
-// oneUnderscore is the variable somebody meant who wrote a single underscore
-// between section and key. Other variables that begin with PETREL_ are not
-// configuration.
+// oneUnderscore returns the variable that was meant, if rest has one underscore instead of two between section
+// and key. It returns "" for other variables: they begin with PETREL_, but are not configuration.
 func (l *loader) oneUnderscore(rest string) string {
 	for _, o := range l.options {
 		if strings.ReplaceAll(envName(o.name), "__", "_") == EnvPrefix+rest {
@@ -152,7 +150,7 @@ func (l *loader) readFlags(flags map[string]string) {
 	}
 }
 
-// set takes one value of the layer being read.
+// set takes one value of the present layer: the file, the environment or the flags.
 func (l *loader) set(key string, v raw, from Origin) {
 	fail := func(p Problem) {
 		p.Origin, p.Key = from, key
@@ -207,10 +205,10 @@ func (l *loader) find(name string) int {
 	return slices.IndexFunc(l.options, func(o option) bool { return o.name == name })
 }
 
-// unknown says what somebody may have meant.
+// unknown returns the Problem of an unknown option, with the option that was probably meant.
 func (l *loader) unknown(key string, from Origin) Problem {
 	p := Problem{Unknown: true, Why: "there is no such option", Fix: "`petrel config default` lists all options"}
-	best, distance := "", len(key)/3+2 // farther away it is a guess
+	best, distance := "", len(key)/3+2 // a more distant option is only a guess
 	for _, o := range l.options {
 		if d := editDistance(key, o.name); d < distance {
 			best, distance = o.name, d
@@ -256,14 +254,13 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// envName is the variable of an option.
+// envName returns the variable of an option.
 func envName(option string) string {
 	return EnvPrefix + strings.ToUpper(strings.Replace(option, ".", "__", 1))
 }
 
-// FlagName is the flag of an option, without the dashes: limits.send_burst is
-// limits-send-burst. The folder of the store is named by --data, which every
-// command knows.
+// FlagName returns the flag of an option, without the dashes: limits-send-burst for limits.send_burst. The flag
+// of store.dir is data, which every command knows.
 func FlagName(option string) string {
 	if option == "store.dir" {
 		return "data"

@@ -17,11 +17,11 @@ type option struct {
 	name    string // section.key
 	doc     string // sentences for the operator
 	def     string // the default, as an operator would write it
-	allowed string // what values there are
+	allowed string // the allowed values, for the operator
 	literal bool   // the value stands without quotes in the file
-	secret  bool   // is never shown, and name_file may name a file that has it
-	live    bool   // a server that runs takes another value over
-	holds   string // of a secret: what that file holds, as "the token of …"
+	secret  bool   // the value is never shown, and name_file may name a file that has it
+	live    bool   // a running server applies a new value
+	holds   string // of a secret: what that file holds, like "the token of …"
 
 	set func(raw) error // the error says why the value is not allowed
 	get func() string   // the value, as an operator would write it
@@ -72,17 +72,16 @@ func text(name string, p *string, def, doc string) option {
 	}
 }
 
-// live marks an option that a server that runs takes over, see Differences.
+// live marks an option whose new value a running server applies; see Differences.
 func live(o option) option {
 	o.live = true
 	return o
 }
 
-// minSecret is the shortest secret that is not refused, in bytes.
+// minSecret is the length of the shortest secret that is allowed, in bytes.
 const minSecret = 16
 
-// secret is a text that is never shown. holds says what it is, for the flag that
-// names its file: "the token that …".
+// secret is a text that is never shown. holds describes it for the flag that names its file: "the token that …".
 func secret(name string, p *string, holds, doc string) option {
 	o := text(name, p, "", doc)
 	o.secret, o.holds = true, holds
@@ -133,8 +132,8 @@ func list(name string, p *[]string, def []string, doc string) option {
 	return listOf(name, p, def, `a list like ["a", "b"]; in the environment and flags a,b`, splitList, doc)
 }
 
-// listOf is a list that is written as an array in the file, or anywhere as one
-// text, which split takes apart at its commas.
+// listOf is a list of texts. In the file it may be an array; there and elsewhere it may be one text, which split
+// divides at its commas.
 func listOf(name string, p *[]string, def []string, allowed string, split func(string) ([]string, error),
 	doc string) option {
 	*p = def
@@ -173,8 +172,7 @@ func formatList(list []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// urls is a list of URLs that have passwords in them, so it is a secret. like is
-// one of them.
+// urls is a list of URLs that have passwords in them, so it is a secret. like is an example of one.
 func urls(name string, p *[]string, like, holds, doc string) option {
 	o := listOf(name, p, nil,
 		`a list of URLs like ["`+like+`"]; in the environment and in the file of a secret with commas between them`,
@@ -183,8 +181,8 @@ func urls(name string, p *[]string, like, holds, doc string) option {
 	return o
 }
 
-// nextURL is the comma in front of a URL. Other commas are part of a URL: those
-// between the hosts of one database, as in postgres://a.example,b.example/chat.
+// nextURL matches the comma in front of a URL. Other commas are part of a URL: those between the hosts of one
+// database, as in postgres://a.example,b.example/chat.
 var nextURL = regexp.MustCompile(`\s*,\s*([a-z][a-z0-9+.-]*://)`)
 
 func splitURLs(s string) (parts []string, err error) {
@@ -216,7 +214,7 @@ func prefixes(name string, p *[]netip.Prefix, doc string) option {
 	var texts []string
 	o := list(name, &texts, nil, doc)
 	*p = nil
-	o.get = func() string { // of p: it may be of another Config than the one that set it
+	o.get = func() string { // from p, not from texts: Values copies another Config over this one
 		all := make([]string, len(*p))
 		for i, n := range *p {
 			if all[i] = n.String(); n.IsSingleIP() {
@@ -319,8 +317,7 @@ func unlimited(name string, p *int64, def int64, doc string) option {
 	return o
 }
 
-// byFiles is a count of connections where 0 stands for what the limit of open
-// files allows.
+// byFiles is a count of connections, where 0 means as many as the limit of open files allows.
 func byFiles(name string, p *int64, doc string) option {
 	o := count(name, p, 0, -1, 1<<40, doc)
 	o.allowed = "a number from 0, or -1, which means the same as 0"

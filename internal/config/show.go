@@ -10,21 +10,21 @@ import (
 // hidden stands for a secret wherever values are shown.
 const hidden = "(hidden)"
 
-// Value is an option as it is set.
+// Value is an option with its present value.
 type Value struct {
 	Name    string `json:"name"`
-	Value   string `json:"value"` // of a secret only whether there is one
+	Value   string `json:"value"` // of a secret only "(hidden)", if it is set
 	Default string `json:"default"`
 	Origin  string `json:"origin"`
 	Doc     string `json:"doc"`
 	Allowed string `json:"allowed"`
-	Live    bool   `json:"live,omitempty"` // a server that runs takes it over
-	// the flag names its file: a command line is seen by every user of the host
+	Live    bool   `json:"live,omitempty"` // a running server applies a new value
+	// its flag names a file with it, because every user of the host can see a command line
 	Secret bool   `json:"secret,omitempty"`
-	Flag   string `json:"-"` // what --help says of the flag, without a full stop
+	Flag   string `json:"-"` // the text of --help for the flag, without a full stop
 }
 
-// Values are all options in the order of the table.
+// Values returns all options, in the order of the table.
 func (c *Config) Values() []Value {
 	var seen Config
 	table := options(&seen) // sets the defaults
@@ -41,8 +41,8 @@ func (c *Config) Values() []Value {
 	return vs
 }
 
-// flag is what --help says of the option's flag: the first sentence of its
-// explanation, or, of a secret, what the file has to hold.
+// flag returns the text of --help for the option's flag: the first sentence of its explanation, or, for a secret,
+// what the file has to hold.
 func (o option) flag() string {
 	if o.secret {
 		return "File with " + o.holds
@@ -51,10 +51,10 @@ func (o option) flag() string {
 	return strings.TrimSuffix(first, ".")
 }
 
-// Origin says where the value of an option comes from.
+// Origin returns where the value of an option comes from.
 func (c *Config) Origin(name string) Origin { return c.origins[name] }
 
-// Options are all options with their defaults.
+// Options returns all options with their defaults.
 func Options() []Value { return Default().Values() }
 
 // WriteDefault writes a file with every option at its default, explained and

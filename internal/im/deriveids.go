@@ -6,14 +6,13 @@ import (
 	"encoding/binary"
 )
 
-// IDs derives the ids of the conversations that nobody has to create: the id of a
-// direct conversation follows from its users, the id of an inbox from its user.
+// IDs derives the ids of the conversations that nobody has to create: the id of a direct conversation follows
+// from its users, the id of an inbox from its user.
 //
-// The key comes from the secret of the store, which no client knows. With a hash
-// that everybody can compute, an outsider would know the id of the conversation of
-// alice and bob, and could try what the server answers to it. Backups, restores and
-// repairs keep the secret, and the nodes of a cluster share it; without it nobody
-// would find their conversations again. Spec: P-8.4.
+// The key comes from the secret of the store, which no client knows. With a hash that everybody can compute, an
+// outsider would know the id of the conversation of alice and bob, and could try what the server answers to it.
+// Backups, restores and repairs keep the secret, and the nodes of a cluster share it: with another secret, all
+// conversations would have other ids. Spec: P-8.4.
 type IDs struct{ key [sha256.Size]byte }
 
 // idsLabel separates this key from everything else that the secret is used for.
@@ -51,13 +50,13 @@ func (d *IDs) RequestedGroup(a Account, request string) ConvID {
 	return d.derive(Group, a.Tenant, string(a.User), request)
 }
 
-// derive is the SHA-256 of the key, kind, tenant and parts, cut to 15 bytes. It writes
-// the length of each part before the part. Without the lengths the users "ab" and "c"
-// would have the same conversation as "a" and "bc".
+// derive returns the SHA-256 of the key, kind, tenant and parts, cut to 15 bytes. It writes the length of each
+// part before the part. Without the lengths the users "ab" and "c" would have the same conversation as "a" and
+// "bc".
 //
-// HMAC would hash a second time, against an attacker who extends a known hash. That needs the whole
-// hash, and an id has less than half of it. This code is on the way of every message to a user: it
-// takes half the time of HMAC, and no allocation.
+// HMAC would hash a second time, against an attacker who extends a known hash. That attack needs the whole hash,
+// and an id has less than half of it. Every message to a user calls this function: it takes half the time of
+// HMAC, and no allocation.
 func (d *IDs) derive(k Kind, t Tenant, parts ...string) ConvID {
 	const longest = sha256.Size + 5 + 2*(4+2*MaxUser) // longer parts go to the heap
 	var buf [longest]byte
@@ -74,8 +73,8 @@ func (d *IDs) derive(k Kind, t Tenant, parts ...string) ConvID {
 	return c
 }
 
-// PairKey returns the key of a record about a user and another one. With "" it is the prefix of the
-// keys of all pairs of the user.
+// PairKey returns the key of a record about the user u and another user. If other is "", it returns the prefix of
+// the keys of all pairs of u.
 func PairKey(u, other User) []byte {
 	return append(append([]byte(u), 0), other...)
 }

@@ -74,10 +74,10 @@ func (u User) Check() error {
 	return nil
 }
 
-// MaxTenantName is in bytes; the name is part of tokens.
+// MaxTenantName is the length of the longest name of a tenant, in bytes. The name is part of tokens.
 const MaxTenantName = 32
 
-// IsTenantName tells whether a tenant may have the name: it is like a user id, without dots.
+// IsTenantName reports whether a tenant may have the name: it is like a user id, but shorter and without dots.
 func IsTenantName(name string) bool {
 	return User(name).Check() == nil && len(name) <= MaxTenantName && !strings.Contains(name, ".")
 }
@@ -95,12 +95,11 @@ const (
 	Inbox    Kind = 'i' // one user's list of conversations and settings
 )
 
-// ConvID is the id of a conversation within a tenant. The first byte is the kind.
-// The other 15 bytes are a keyed hash of what the conversation is for (of the two
-// users of a direct conversation, for example; see IDs), or random.
+// ConvID is the id of a conversation within a tenant. The first byte is the kind. The other 15 bytes are random,
+// or a keyed hash, for example of the two users of a direct conversation; see IDs.
 type ConvID [16]byte
 
-// Kind is the kind of the conversation that c names.
+// Kind returns the kind of the conversation c.
 func (c ConvID) Kind() Kind { return Kind(c[0]) }
 
 // String returns the id as clients see it: the letter of the kind and 20
@@ -156,8 +155,7 @@ type Account struct {
 	User   User
 }
 
-// OfTenant returns the key of a counter for all accounts of the tenant of a together. It is no
-// account.
+// OfTenant returns the key of a counter that all accounts of the tenant share. The key is not an account.
 func (a Account) OfTenant() Account { return Account{Tenant: a.Tenant} }
 
 func (a Account) String() string { return fmt.Sprintf("%d/%s", a.Tenant, a.User) }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// certificate is a self-signed one for the loopback.
+// certificate is a self-signed certificate for the loopback.
 type certificate struct {
 	certFile, keyFile string
 	client            *tls.Config // trusts it and nothing else

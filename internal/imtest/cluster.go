@@ -39,16 +39,15 @@ func Cluster(t testing.TB, n int, o Options) []*Server {
 			s.cert = cert
 		}
 	}
-	t.Cleanup(func() { StopAll(nodes) }) // at once: one after the other, they would hand over all that they own, twice
+	t.Cleanup(func() { StopAll(nodes) }) // in turn, each would first hand its partitions to the next
 	StartAll(nodes)
 	return nodes
 }
 
-// NodeName is the id of the i-th node, from 0.
+// NodeName returns the id of the i-th node, from 0.
 func NodeName(i int) string { return fmt.Sprintf("node%d", i+1) }
 
-// StartAll starts servers at the same time. Those of a cluster do not wait for
-// each other then.
+// StartAll starts servers at the same time, so that the nodes of a cluster do not wait for each other.
 func StartAll(nodes []*Server) {
 	nodes[0].t.Helper()
 	var wg sync.WaitGroup

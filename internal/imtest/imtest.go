@@ -33,12 +33,12 @@ type Options struct {
 	TLS    bool              // with a certificate made for this test
 	Config map[string]string // option → value, over those of imtest
 
-	Postgres string // DSN of an empty database, or of one that servers had before; "": the embedded store
+	Postgres string // DSN of a database, empty or used by an earlier server; "": the embedded store
 	Process  bool   // a process of its own, which Kill can end; TestMain calls ServeChild
 	Program  bool   // the program that users run, which Kill can end; its addresses stay the same
 }
 
-// limits off by default: a test plays many users from one address, in a hurry.
+// testConfig has no limits: a test plays many users from one address, in a hurry.
 var testConfig = map[string]string{
 	"listen.http":                         "127.0.0.1:0",
 	"listen.tcp":                          "127.0.0.1:0",
@@ -66,7 +66,7 @@ var testConfig = map[string]string{
 // Server is one server of a test. It ends with the test.
 type Server struct {
 	Dir string
-	// Admin speaks for the operator. It is the same over restarts.
+	// Admin calls the server as the operator. A restart makes a new one.
 	Admin petrelv1connect.AdminServiceClient
 
 	t     testing.TB
@@ -83,7 +83,7 @@ type Server struct {
 	ended chan error // capacity 1; the error of its end
 }
 
-// cheapPasswords make cheap hashes, since tests have thousands of users.
+// cheapPasswords makes hashes cheap, since tests have thousands of users.
 var cheapPasswords = password.Work{Memory: 8, Time: 1, Threads: 1}
 
 // Start starts a server, waits until it is ready, and redeems its setup link.
@@ -127,8 +127,8 @@ func (s *Server) launch() error {
 	flags := maps.Clone(testConfig)
 	flags["store.dir"] = s.Dir
 	if s.o.Postgres != "" {
-		// The default of 16 would be used to the full at the start, and each one
-		// costs PostgreSQL some 10 ms.
+		// The server opens all connections of the pool at its start, and each one costs PostgreSQL some 10 ms. So
+		// the pool has 5 instead of 16.
 		flags["store.postgres"] = strings.ReplaceAll(s.o.Postgres, "?sslmode=disable",
 			"?sslmode=disable&pool_max_conns=5")
 	}
@@ -239,7 +239,7 @@ func bearer(key string) connect.UnaryInterceptorFunc {
 	}
 }
 
-// For returns the same server for a subtest t, which gets its errors and does not end it.
+// For returns the same server for a subtest t. Failures go to t, and the server goes on when t ends.
 func (s *Server) For(t testing.TB) *Server {
 	of := *s
 	of.t = t
@@ -265,18 +265,18 @@ func (s *Server) awaitEnd() {
 	}
 }
 
-// Ended waits until a server has ended by itself, and returns why.
+// Ended waits until a server has ended by itself, and returns its error.
 func (s *Server) Ended() error {
 	s.t.Helper()
 	err := eventually.Receive(s.t, "the end of the server by itself", s.ended)
 	if s.stop != nil {
-		s.stop() // what the process had for its end
+		s.stop() // frees the context of the server, or the pipe to its process
 	}
 	s.stop = nil
 	return err
 }
 
-// Refused starts a server that must refuse its store, and returns why.
+// Refused starts a server that must refuse its store, and returns its error.
 func (s *Server) Refused() error {
 	s.t.Helper()
 	err := s.launch()
@@ -293,8 +293,8 @@ func (s *Server) Start() {
 	s.setUp()
 }
 
-// Restart stops the server and starts another one on the same folder. Its
-// ports are others.
+// Restart stops the server and starts another one on the same folder, on other ports unless Options.Program is
+// set.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.RestartOn(nil)
@@ -311,7 +311,7 @@ func (s *Server) RestartOn(change func(dir string)) {
 	s.setUp()
 }
 
-// BaseURL is the address of HTTP, http:// or https://.
+// BaseURL returns the URL of HTTP for clients, http:// or https://.
 func (s *Server) BaseURL() string {
 	if s.cert != nil {
 		return "https://" + s.http
@@ -319,10 +319,10 @@ func (s *Server) BaseURL() string {
 	return "http://" + s.http
 }
 
-// AdminURL is the address of HTTP for operators.
+// AdminURL returns the URL of HTTP for operators.
 func (s *Server) AdminURL() string { return "http://" + s.admin }
 
-// MethodURL is the address at which a method, "petrel.v1.Service/Method", is served.
+// MethodURL returns the base URL at which a method, "petrel.v1.Service/Method", is served.
 func (s *Server) MethodURL(method string) string {
 	if strings.HasPrefix(method, "petrel.v1.AdminService/") || strings.HasPrefix(method, "petrel.v1.SetupService/") ||
 		strings.HasPrefix(method, "petrel.v1.OperatorService/") {
@@ -331,7 +331,7 @@ func (s *Server) MethodURL(method string) string {
 	return s.BaseURL()
 }
 
-// URL is the address for clients on a transport.
+// URL returns the URL for clients with a framing.
 func (s *Server) URL(f wire.Framing) string {
 	switch {
 	case f == wire.WebSocket && s.cert != nil:
@@ -344,7 +344,7 @@ func (s *Server) URL(f wire.Framing) string {
 	return "tcp://" + s.tcp
 }
 
-// TLS is the configuration for clients of this server; nil without TLS.
+// TLS returns the configuration for clients of this server; nil without TLS.
 func (s *Server) TLS() *tls.Config {
 	if s.cert == nil {
 		return nil
@@ -352,7 +352,7 @@ func (s *Server) TLS() *tls.Config {
 	return s.cert.client
 }
 
-// HTTP is a client that trusts this server and keeps no connections.
+// HTTP returns a client that trusts this server and keeps no connections.
 func (s *Server) HTTP() *http.Client {
 	return &http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true,
 		TLSClientConfig: s.TLS()}}
@@ -411,10 +411,10 @@ func (s *Server) Dial(f wire.Framing, c wire.Codec, token, device string) *wiret
 	return conn
 }
 
-// Key is the operator's admin key.
+// Key returns the operator's admin key.
 func (s *Server) Key() string { return s.key }
 
-// Log is what the server has logged and printed so far.
+// Log returns what the server has logged and printed so far.
 func (s *Server) Log() string { return s.log.String() }
 
 // logBuffer gathers the server's log and banner.

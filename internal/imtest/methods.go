@@ -35,7 +35,7 @@ func Methods() map[string]protoreflect.MethodDescriptor {
 	return all
 }
 
-// Way is a protocol for calls.
+// Way is a protocol that calls use.
 type Way string
 
 // The protocols over HTTP. gRPC goes over HTTP/2, with prior knowledge if there is no TLS.
@@ -46,7 +46,7 @@ const (
 	ByGRPCWeb Way = "gRPC-Web"
 )
 
-// HTTP2 is a client that speaks HTTP/2 only.
+// HTTP2 returns a client that speaks HTTP/2 only.
 func (s *Server) HTTP2() *http.Client {
 	p := &http.Protocols{}
 	p.SetHTTP2(true)

@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/internal/process"
 )
 
-// childConfig holds, as JSON, the configuration of a server that is a process
-// of its own: the test's program, started once more.
+// childConfig is the environment variable with the configuration, as JSON, of a server in a process of its own:
+// the program of the test, started once more.
 const childConfig = "PETREL_IMTEST_CHILD"
 
 // ServeChild serves, in a process that Options.Process has started, and does
@@ -54,7 +54,7 @@ func serveChild(text string) error {
 	if err != nil {
 		return err
 	}
-	go func() { // its end is the process's
+	go func() { // ends with the process
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it, or is gone
 		stop()
 	}()
@@ -104,9 +104,9 @@ func (s *Server) spawn(flags map[string]string) error {
 	return nil
 }
 
-// Freeze stops the process of a server as it is, as kill -STOP does: it neither answers nor
-// ends its connections. It goes on when thaw is called, or at the end of the test. It is for
-// Options.Process and Options.Program.
+// Freeze stops the process of a server where it is, as kill -STOP does: it neither answers nor ends its
+// connections. It goes on when thaw is called, or at the end of the test. The server must run with
+// Options.Process or Options.Program.
 func (s *Server) Freeze() (thaw func()) {
 	s.t.Helper()
 	if s.pid == 0 || s.stop == nil {
@@ -121,8 +121,8 @@ func (s *Server) Freeze() (thaw func()) {
 	return thaw
 }
 
-// Kill ends a server at once, as kill -9 does, and waits for it. It is for
-// Options.Process and Options.Program.
+// Kill ends a server at once, as kill -9 does, and waits for its end. The server must run with Options.Process or
+// Options.Program.
 func (s *Server) Kill() {
 	s.t.Helper()
 	if s.kill == nil || s.stop == nil {
@@ -134,5 +134,5 @@ func (s *Server) Kill() {
 	s.stop = nil
 }
 
-// Running tells whether the server was started and neither stopped nor killed.
+// Running reports whether the server was started and neither stopped nor killed.
 func (s *Server) Running() bool { return s.stop != nil }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxBytes = 1 << 20     // of the lines that wait, and again of those that are being written
+	maxBytes = 1 << 20     // of the lines that wait, and as many of those that are being written
 	retry    = time.Second // after a write that failed
 )
 
@@ -27,7 +27,7 @@ type Writer struct {
 	waiting []byte     // whole lines
 	closed  bool
 	dropped uint64 // lines, since the beginning
-	told    uint64 // of these, what tell was called with
+	told    uint64 // of these, those that tell was called for
 	tell    func(lines uint64)
 }
 
@@ -38,7 +38,7 @@ func New(w io.Writer) *Writer {
 	return b
 }
 
-// Unwrap is the writer to which b writes.
+// Unwrap returns the writer to which b writes.
 func (b *Writer) Unwrap() io.Writer { return b.to }
 
 // Write takes lines, and never waits. Its error is always nil: lines for which there is no
@@ -55,23 +55,23 @@ func (b *Writer) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// OnDropped has tell called when lines can be written again after some were dropped, with how
-// many. What tell writes to b is among them.
+// OnDropped sets the function that reports dropped lines: after a successful write, tell is called with the
+// number of lines dropped since its last call. tell may write to b.
 func (b *Writer) OnDropped(tell func(lines uint64)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tell = tell
 }
 
-// Dropped is how many lines were dropped since the beginning.
+// Dropped returns how many lines were dropped since the beginning.
 func (b *Writer) Dropped() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dropped
 }
 
-// Close has what waits written, and returns when that is done or patience has passed. Later
-// lines are dropped. If it returns false, a write may still be under way, or follow.
+// Close lets the waiting lines be written, and returns when they are or when patience has passed. Later lines are
+// dropped. If it returns false, a write may still be under way, or follow.
 func (b *Writer) Close(patience time.Duration) (ended bool) {
 	b.mu.Lock()
 	b.closed = true
@@ -103,7 +103,7 @@ func (b *Writer) run() {
 	}
 }
 
-// take is what waits; from now on lines are collected in spare.
+// take returns the waiting lines. From now on, new lines are collected in spare.
 func (b *Writer) take(spare []byte) (lines []byte, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

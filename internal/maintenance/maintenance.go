@@ -22,15 +22,15 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// AnswerTime is how long a node that is drained waits for the answers to sends, before its clients go.
+// AnswerTime is how long a draining node waits for the answers to sends before it sends its clients away.
 const AnswerTime = time.Second
 
 const (
 	rebalanceTime = 30 * time.Second
 	handOverTime  = 30 * time.Second // for all partitions of a node that is drained
 	drainTime     = handOverTime + AnswerTime + 2*time.Second
-	pollEvery     = 20 * time.Millisecond   // of what has no event
-	lookTime      = 1200 * time.Millisecond // in which every node has read the heartbeats again
+	pollEvery     = 20 * time.Millisecond   // interval of reading a status that has no event
+	lookTime      = 1200 * time.Millisecond // long enough for every node to read the heartbeats again
 )
 
 // Requests of an operator to another node.
@@ -39,7 +39,8 @@ var (
 	resumes = bus.Request[*clusterpb.Resume, *emptypb.Empty]{Subject: "node.resume", Timeout: drainTime}
 )
 
-// lookSubject has a node look at once who should own which partition. It has no payload and no answer.
+// lookSubject makes a node compute at once which node should own which partition. It has no payload and no
+// answer.
 const lookSubject bus.Subject = "node.look"
 
 // Options are the parts that maintenance works on.
@@ -49,15 +50,15 @@ type Options struct {
 	Bus       bus.Bus
 	Databases *pgstore.Store
 
-	// hands the partitions of this node over, and sends its clients away
+	// Drain hands the partitions of this node over, and sends its clients away
 	Drain  func(context.Context) (*clusterpb.Drained, error)
-	Resume func() error // takes partitions and clients again
+	Resume func() error // makes this node take partitions and clients again
 }
 
-// Maintenance serves operators' requests for this node, and passes on those for others.
+// Maintenance serves operators' requests for this node, and sends those for other nodes to them.
 type Maintenance struct {
 	o    Options
-	jobs chan func(context.Context) // capacity 1; full: a drain is under way
+	jobs chan func(context.Context) // capacity 1; full: a job waits for Run
 }
 
 // New serves requests of other nodes. It is called before the bus runs.
@@ -80,7 +81,7 @@ func New(o Options) *Maintenance {
 	return m
 }
 
-// enqueue has Run do a job. A node that is busy with one refuses the next.
+// enqueue gives Run a job. While Run does one, one more can wait; a further one is refused.
 func (m *Maintenance) enqueue(job func(context.Context), refuse func(error)) {
 	select {
 	case m.jobs <- job:
@@ -101,14 +102,14 @@ func (m *Maintenance) Run(ctx context.Context) error {
 	}
 }
 
-// State is what this node knows of all nodes.
+// State returns what this node knows of all nodes.
 func (m *Maintenance) State(ctx context.Context) *petrelv1.ClusterState {
 	st := m.o.Cluster.Status()
 	return m.stateOf(ctx, &st)
 }
 
-// stateOf is what this node knew when it made st. The level is what the databases say
-// now, or said at the start if they do not answer.
+// stateOf returns the state as of st. The format level is read from the databases; if they do not answer, it is
+// that of the start.
 func (m *Maintenance) stateOf(ctx context.Context, st *cluster.Status) *petrelv1.ClusterState {
 	level, err := m.o.Databases.Level(ctx)
 	if err != nil {
@@ -167,7 +168,7 @@ func (m *Maintenance) Resume(ctx context.Context, n im.Node) error {
 	return err
 }
 
-// ask asks a node that has to be there. Codes: no_node, not_now.
+// ask sends a request to a node, which must be known and alive. Codes: no_node, not_now.
 func ask[Q, A proto.Message](ctx context.Context, m *Maintenance, n im.Node, r bus.Request[Q, A],
 	q Q) (none A, err error) {
 	names := []string{}
@@ -192,22 +193,22 @@ func ask[Q, A proto.Message](ctx context.Context, m *Maintenance, n im.Node, r b
 	return answer, err
 }
 
-// Rebalance has all nodes look at once, and returns the state in which nothing is misplaced
-// as this node sees it, or that after 30 s.
+// Rebalance makes all nodes compute at once which partitions they should own. It returns the state as soon as
+// this node sees nothing misplaced, or after 30 s.
 func (m *Maintenance) Rebalance(ctx context.Context) (*petrelv1.ClusterState, error) {
 	st := balance(ctx, m.o.Cluster, m.o.Bus)
 	return m.stateOf(ctx, &st), nil
 }
 
-// balance has the nodes on b look at once, and returns the first status in which nothing is
-// misplaced, or the one after 30 s. It judges no status before lookTime: another node may have
-// begun to take partitions, and this one has not heard of it yet.
+// balance makes the nodes on b compute at once which partitions they should own. It returns the first status in
+// which nothing is misplaced, or the one after 30 s. It waits for lookTime before it judges a status: another
+// node may have begun to take partitions, and this one does not know it yet.
 func balance(ctx context.Context, c *cluster.Cluster, b bus.Bus) cluster.Status {
 	ctx, cancel := context.WithTimeout(ctx, rebalanceTime)
 	defer cancel()
 	c.Reconsider()
 	for _, n := range b.Peers() {
-		_ = b.Send(n, lookSubject, nil) // one that is lost looks by itself
+		_ = b.Send(n, lookSubject, nil) // a node that does not get it looks by itself, later
 	}
 	select {
 	case <-time.After(lookTime):
@@ -223,12 +224,12 @@ func balance(ctx context.Context, c *cluster.Cluster, b bus.Bus) cluster.Status 
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return c.Status() // it says what is left
+			return c.Status() // the status says what is left
 		}
 	}
 }
 
-// Move takes a partition to another database. Codes: invalid, not_now.
+// Move moves a partition to another database. Codes: invalid, not_now.
 func (m *Maintenance) Move(ctx context.Context, p im.Partition, to int) (*petrelv1.MovePartitionResponse, error) {
 	if n := len(m.o.Databases.Spread(ctx)); to > n {
 		return nil, im.Errorf(im.CodeInvalid, "there is no database %d: store.postgres names %d databases", to, n)
@@ -241,11 +242,10 @@ func (m *Maintenance) Move(ctx context.Context, p im.Partition, to int) (*petrel
 		TookMs: uint32(time.Since(began).Milliseconds())}, nil
 }
 
-// Finalize raises the level of the stored format to that of this program, once
-// no node is older.
+// Finalize raises the level of the stored format to that of this program, if no node is older.
 //
-// A node checks the level, writes its row and checks the level again; here the
-// level is raised and the rows are read again. One of the two sees the other.
+// A node that starts checks the level, writes its row, and checks the level again. Finalize raises the level, and
+// then reads the rows again. So one of the two sees the other.
 func (m *Maintenance) Finalize(ctx context.Context) (*petrelv1.FinalizeClusterResponse, error) {
 	from, err := m.o.Databases.Level(ctx)
 	if err != nil {
@@ -272,8 +272,8 @@ func (m *Maintenance) Finalize(ctx context.Context) (*petrelv1.FinalizeClusterRe
 	return &petrelv1.FinalizeClusterResponse{From: from, To: to}, nil
 }
 
-// tooOld names the nodes that cannot read level to. One that is gone counts: it
-// may only have been stopped for a while.
+// tooOld returns an error that names the nodes that cannot read level to; nil: all can. A node that is gone
+// counts, because it may only have been stopped for a while.
 func tooOld(nodes []cluster.NodeStatus, to uint32) *im.Error {
 	var list []string
 	for i := range nodes {

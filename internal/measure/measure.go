@@ -1,5 +1,5 @@
-// Package measure counts events on the way of a message, and their durations, without a lock and
-// without memory for each event. Package metrics exports it.
+// Package measure counts events on the way of a message, and their durations, without a lock and without memory
+// for each event. Package metrics exports the counts.
 package measure
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Buckets is how many bounded buckets a Histogram has: the first is for what takes
-// less than 100 µs, and each of the others goes up to twice as long, to 52 s.
+// Buckets is how many bounded buckets a Histogram has. The first one is for durations below 100 µs. The bound
+// doubles with each further one, up to 52 s.
 const Buckets = 20
 
 // shortest is the bound of the first bucket.
@@ -18,7 +18,7 @@ const shortest = 100 * time.Microsecond
 // Histogram counts durations by their length. The zero value is empty. Any goroutine
 // may use it.
 type Histogram struct {
-	counts [Buckets + 1]atomic.Uint64 // the last one is of all that took longer
+	counts [Buckets + 1]atomic.Uint64 // the last one is for longer durations
 	sum    atomic.Int64               // nanoseconds
 }
 
@@ -29,7 +29,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// Bound is the upper bound of a bucket; what takes exactly that long is in the next one.
+// Bound returns the upper bound of a bucket. A duration of exactly that length is in the next bucket.
 func Bound(bucket int) time.Duration { return shortest << bucket }
 
 // Read returns how many durations there were, their sum, and how many of them were
@@ -80,5 +80,5 @@ func (c *Counts) Each(f func(name string, n uint64)) {
 // begun is where Now counts from.
 var begun = time.Now()
 
-// Now is a moment, as the time since some other moment. It never goes back.
+// Now returns the time since begun, by the monotonic clock: it never goes back.
 func Now() time.Duration { return time.Since(begun) }

@@ -1,5 +1,5 @@
-// Package metrics exports the counters of the other packages, in Prometheus' form. It reads their
-// counters when it is asked, so counting costs the hot path nothing more.
+// Package metrics exports the counters of the other packages in the format of Prometheus. It reads them on each
+// request, so counting costs the hot path nothing more.
 package metrics
 
 import (
@@ -21,22 +21,22 @@ type Value struct {
 	Read       func() float64
 }
 
-// Times are durations in seconds, for each value of a label; those of which there was
-// none yet are left out.
+// Times has histograms of durations in seconds, one for each value of a label. A value without a duration is left
+// out.
 type Times struct {
 	Name, Help string
 	Label      string // "": there is one histogram, under ""
 	Of         map[string]*measure.Histogram
 }
 
-// Counts are counters for each value of two labels, or of one; those that are 0 are left out.
+// Counts has counters for each value of two labels, or of one. Counters that are 0 are left out.
 type Counts struct {
 	Name, Help string
-	Labels     [2]string // of Of, "" if it has one entry only, and of the counts in it
+	Labels     [2]string // the label of the keys of Of, "" if Of has one entry only, and the label of the names in it
 	Of         map[string]*measure.Counts
 }
 
-// Set is all that is exported.
+// Set has all that is exported.
 type Set struct {
 	Values []Value
 	Times  []Times
@@ -99,7 +99,7 @@ func (c Counts) desc() *prometheus.Desc {
 	return prometheus.NewDesc(c.Name, c.Help, c.named(c.Labels[0], c.Labels[1]), nil)
 }
 
-// named leaves out the first of two labels, or of their values, where there is no such label.
+// named returns two labels, or their values, without the first one if there is no such label.
 func (c Counts) named(first, second string) []string {
 	if c.Labels[0] == "" {
 		return []string{second}

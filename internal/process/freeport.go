@@ -8,10 +8,9 @@ import (
 	"strconv"
 )
 
-// FreePort is a TCP port of 127.0.0.1 that is the caller's until it closes own, also while
-// nothing listens there: before a server's start, and between its kill and the next. It is below
-// the ports that the system gives to a connection: one of another process would take
-// such a port before the server listens there.
+// FreePort reserves a TCP port of 127.0.0.1 until own is closed, also while nothing listens there: before a
+// server's start, and between its kill and its next start. The port is below those that the system gives to
+// connections: a connection of another process could take one of these before the server listens there.
 func FreePort() (port int, own io.Closer, err error) {
 	for range 1000 {
 		port = 10000 + rand.IntN(20000)
@@ -20,14 +19,14 @@ func FreePort() (port int, own io.Closer, err error) {
 		// kernel frees it when the process is killed.
 		udp, err := net.ListenPacket("udp", addr)
 		if err != nil {
-			continue // somebody has it
+			continue // another process has it
 		}
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
 			_ = l.Close() // nobody has connected
 			return port, udp, nil
 		}
-		_ = udp.Close() // somebody who does not ask has it
+		_ = udp.Close() // a process that does not use FreePort has it
 	}
 	return 0, nil, errors.New("find a free port: 1,000 of the ports from 10000 to 29999 are taken")
 }

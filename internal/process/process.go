@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package process reads what Linux tells of processes, stops them, and finds ports for them, for
-// tests and measurements.
+// Package process reads the state of processes from Linux, stops processes, and finds ports for them, for tests
+// and measurements.
 package process
 
 import (
@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// Stat is what the system tells of a process, the columns of /proc/PID/stat from its state on;
-// nil for one that has ended.
+// Stat returns the columns of /proc/PID/stat from the state on; nil for a process that has ended.
 func Stat(pid int) []string { return stat(filepath.Join("/proc", strconv.Itoa(pid))) }
 
 func stat(dir string) []string {
@@ -28,16 +27,16 @@ func stat(dir string) []string {
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 }
 
-// Freeze stops processes where they are, as kill -STOP does, and returns when they stand. SIGCONT
-// lets them go on. Those that have ended are no error.
+// Freeze stops processes where they are, as kill -STOP does, and returns when all have stopped. SIGCONT lets them
+// go on. Those that have ended are no error.
 func Freeze(pids ...int) error {
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("freeze process %d: %w", pid, err)
 		}
 	}
-	// The signal is only sent. Each thread runs until it takes note of it, on a busy machine for
-	// some milliseconds, in which a server answers many requests.
+	// Each thread runs until it gets the signal, on a busy machine for some milliseconds, in which a server
+	// answers many requests.
 	end := time.Now().Add(10 * time.Second)
 	for _, pid := range pids {
 		for runs(pid) {
@@ -50,7 +49,7 @@ func Freeze(pids ...int) error {
 	return nil
 }
 
-// runs tells whether a thread of a process is neither stopped nor at its end.
+// runs reports whether a thread of a process is neither stopped nor at its end.
 func runs(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is a good one
 	for _, dir := range threads {

@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// maxBytes is how large a file may be that is read whole: a configuration, a secret, a key.
+// maxBytes is the largest size of a file that Read reads: a configuration, a secret, a key.
 const maxBytes = 4 << 20
 
-// Open opens a file to read it. Errors: an *fs.PathError, also for what is no regular file.
+// Open opens a file for reading. Errors: an *fs.PathError, also if it is no regular file.
 func Open(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without it the open of a FIFO waits
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK the open of a FIFO waits
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func Open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Read is the content of a file of at most 4 MiB.
+// Read returns the content of a file of at most 4 MiB.
 func Read(name string) ([]byte, error) {
 	f, err := Open(name)
 	if err != nil {

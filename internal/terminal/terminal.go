@@ -2,9 +2,8 @@
 // characters, which steer a terminal, controls of direction, which show its parts in another order,
 // and characters that nobody sees. Each of them is shown as an escape, as in JSON: \u202e.
 //
-// Writer is for all that a command or a log writes; it leaves nothing through. Line is for
-// a name or a text within a line: without it a line feed in a name would begin a line of
-// its own.
+// Writer is for all that a command or a log writes. Line is for a name or a text within a line: without it a line
+// feed in a name would begin a new line.
 package terminal
 
 import (
@@ -32,18 +31,17 @@ func Text(s string) string {
 	return string(appendShown(make([]byte, 0, len(s)+16), []byte(s)))
 }
 
-// Writer passes on what is written to it as Text shows it. An escape is one of JSON as
-// well, so JSON stays the JSON of the same values. A character must come in one write:
-// a part of one is shown as U+FFFD.
+// Writer passes on what is written to it, in the form that Text returns. Its escapes are those of JSON, so a JSON
+// text keeps its values. Each character must come in one write: a part of it is shown as U+FFFD.
 type Writer struct{ to io.Writer }
 
 // NewWriter makes a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
 
-// Unwrap is the writer to which w writes.
+// Unwrap returns the writer to which w writes.
 func (w *Writer) Unwrap() io.Writer { return w.to }
 
-// Write is part of io.Writer.
+// Write implements io.Writer.
 func (w *Writer) Write(b []byte) (int, error) {
 	if plain(b) {
 		return w.to.Write(b)
@@ -54,7 +52,7 @@ func (w *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// plain tells whether s has only characters of ASCII that are shown as they are.
+// plain reports whether s has only characters of ASCII that are shown as they are.
 func plain[S string | []byte](s S) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
@@ -74,7 +72,7 @@ func appendShown(to, b []byte) []byte {
 			to = appendEscape(to, r)
 			before = -1
 		} else {
-			to = utf8.AppendRune(to, r) // of bytes that are no character U+FFFD
+			to = utf8.AppendRune(to, r) // U+FFFD for bytes that are no character
 			before = r
 		}
 	}
@@ -83,7 +81,7 @@ func appendShown(to, b []byte) []byte {
 
 const digits = "0123456789abcdef"
 
-// appendEscape writes r as JSON may: those beyond U+FFFF as two escapes.
+// appendEscape appends the escape of r in JSON: two escapes if r is beyond U+FFFF.
 func appendEscape(to []byte, r rune) []byte {
 	if r > 0xffff {
 		r -= 0x10000
@@ -92,8 +90,8 @@ func appendEscape(to []byte, r rune) []byte {
 	return append(to, '\\', 'u', digits[r>>12&0xf], digits[r>>8&0xf], digits[r>>4&0xf], digits[r&0xf])
 }
 
-// The characters that nobody sees, or that change what others see. Of those that make
-// up a character with their neighbours, hidden decides.
+// unseen are the characters that are invisible, or change how others are shown. hidden decides about those that
+// form a character together with their neighbours.
 var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
 	unicode.Other_Default_Ignorable_Code_Point}
 
@@ -103,8 +101,8 @@ var joining = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Mong
 	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala,
 	unicode.Khmer, unicode.Myanmar}
 
-// hidden tells whether r is shown as an escape between its neighbours. Emoji and some
-// scripts need characters that nobody sees alone; there, and only there, they stay.
+// hidden reports whether r is shown as an escape between its neighbours. Emoji and some scripts need characters
+// that are invisible alone. Only there these characters stay.
 func hidden(before, r, after rune) bool {
 	switch {
 	case r == '\n', r == '\t':
@@ -112,7 +110,7 @@ func hidden(before, r, after rune) bool {
 	case r < 0x7f:
 		return r < ' '
 	case !unicode.In(r, unseen...), unicode.Is(unicode.Prepended_Concatenation_Mark, r):
-		return false // the latter are signs before a number
+		return false // the marks are visible signs before a number
 	case r == 0x200c, r == 0x200d: // non-joiner, joiner
 		emoji := r == 0x200d && (unicode.In(before, unicode.So, unicode.Sk) || before == 0xfe0f) &&
 			unicode.Is(unicode.So, after)

@@ -9,8 +9,8 @@ import (
 	"path"
 )
 
-// ConsolePath is where the console is, at the address of operators only: the origin of the chat
-// never holds the key of an operator.
+// ConsolePath is the path of the console. It is served at the address of operators only, so that the origin of
+// the chat never holds the key of an operator.
 const ConsolePath = "/admin/"
 
 const (
@@ -64,13 +64,13 @@ func (c *Console) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{$}", toConsole)
 	mux.HandleFunc("GET /admin", toConsole)
 	mux.HandleFunc("GET "+ConsolePath, c.serveIndex)
-	mux.HandleFunc("GET "+ConsolePath+"assets/", http.NotFound) // a page of an older release asks for what is gone
+	mux.HandleFunc("GET "+ConsolePath+"assets/", http.NotFound) // for pages of an older release, whose files are gone
 	for name, f := range c.files {
 		mux.HandleFunc("GET "+name, func(w http.ResponseWriter, r *http.Request) { f.serve(w, r) })
 	}
 }
 
-// serveIndex serves the page, uncached: it names the files.
+// serveIndex serves the page. It is not cached, because it names the present files.
 func (c *Console) serveIndex(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", consolePolicy)
@@ -81,10 +81,10 @@ func (c *Console) serveIndex(w http.ResponseWriter, r *http.Request) {
 	send(w, r, "text/html; charset=utf-8", c.index.plain, tagOf(append([]byte(consolePolicy), c.index.plain...)))
 }
 
-// RedirectConsole leads from /admin/ at the address of the chat to the console at the address of operators,
-// for a browser on the host itself: all others must not learn that address. operators is the URL of their
-// address, such as http://127.0.0.1:8082. It is called for each request; if its host is not a loopback one,
-// there is no redirect.
+// RedirectConsole redirects /admin/ at the address of the chat to the console at the address of operators, but
+// only a browser on the host itself: others must not learn that address. operators returns the URL of that
+// address, such as http://127.0.0.1:8082. It is called for each request; if its host is not a loopback one, there
+// is no redirect.
 func RedirectConsole(mux *http.ServeMux, operators func() string) {
 	redirect := func(w http.ResponseWriter, r *http.Request) {
 		to, err := url.Parse(operators())
@@ -103,7 +103,7 @@ func RedirectConsole(mux *http.ServeMux, operators func() string) {
 	mux.HandleFunc("GET "+ConsolePath, redirect)
 }
 
-// forwarded tells whether a proxy has sent the request: the browser may be anywhere then.
+// forwarded reports whether a proxy has sent the request. Then the browser may be on any host.
 func forwarded(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
 		if r.Header.Get(name) != "" {
@@ -113,7 +113,7 @@ func forwarded(r *http.Request) bool {
 	return false
 }
 
-// isLoopback tells whether a host is this one.
+// isLoopback reports whether a host name or address means this host.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

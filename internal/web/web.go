@@ -43,15 +43,15 @@ type Options struct {
 type Site struct {
 	o     Options
 	files map[string]file // by the path of the request, such as "/assets/index-3f2a.js"
-	index string          // the page, before what holds for this server is put in
+	index string          // the page, with placeholders for the values of this server
 }
 
 // file is one file in the forms in which it can be sent.
 type file struct {
 	kind       string // of its content
 	plain      []byte
-	brotli     []byte // empty: it has no such form
-	gzip       []byte // empty: it has no such form
+	brotli     []byte // empty: there is none
+	gzip       []byte // empty: there is none
 	tag        string // ETag
 	everLiving bool   // its name has the hash of its content
 	forAll     bool   // pages of any origin may load it
@@ -62,7 +62,7 @@ const (
 	workerPath   = "/sw.js"
 	manifestPath = "/manifest.webmanifest"
 	embedPath    = "/embed/"  // <petrel-chat>, for pages of other origins
-	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of what is in folders of this name
+	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of the files in folders of this name
 )
 
 // New reads the built files.
@@ -153,7 +153,7 @@ func (s *Site) Register(mux *http.ServeMux) {
 }
 
 // serveIndex serves the page, with the values of this server in it, so that it can be drawn without further
-// requests. It is not cached: it names the files.
+// requests. It is not cached, because it names the present files.
 func (s *Site) serveIndex(w http.ResponseWriter, r *http.Request) {
 	registration := "open"
 	if s.o.Registration != nil {
@@ -172,8 +172,8 @@ func (s *Site) serveIndex(w http.ResponseWriter, r *http.Request) {
 	send(w, r, "text/html; charset=utf-8", []byte(page), tagOf([]byte(page+h.Get("Content-Security-Policy"))))
 }
 
-// policy returns the policy of the page: it may load files of this server, and connect to it and to its other
-// nodes. No script and no style stands in the page itself.
+// policy returns the Content-Security-Policy of the page: it may load files of this server, and connect to this
+// server and the other nodes. The page itself has no script and no style.
 func (s *Site) policy() string {
 	connect := []string{"'self'"}
 	if s.o.Gateways != nil {
@@ -195,7 +195,7 @@ func (s *Site) policy() string {
 // socketOf maps the scheme of an address to that of its WebSocket.
 var socketOf = map[string]string{"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
-// isSource tells whether a host can stand in a policy: no character of it ends a directive.
+// isSource reports whether a host can stand in a policy: none of its characters ends a directive.
 func isSource(host string) bool {
 	return host != "" && !strings.ContainsFunc(host, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(".-:[]", c)
@@ -204,13 +204,13 @@ func isSource(host string) bool {
 
 func (s *Site) serveFile(w http.ResponseWriter, r *http.Request, name string, f file) {
 	h := w.Header()
-	// the same for everybody, and without it no page of another origin can load a module; who may connect is
-	// listen.origins
+	// These files are the same for everybody. Without the headers no page of another origin could load a module;
+	// listen.origins decides which pages may connect.
 	if f.forAll {
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}
-	if name == workerPath { // it fetches for the page, so it has the policy of the page
+	if name == workerPath { // the worker fetches for the page, so it has the policy of the page
 		h.Set("Content-Security-Policy", s.policy())
 	}
 	f.serve(w, r)
@@ -237,7 +237,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	send(w, r, f.kind, content, tag)
 }
 
-// accepts tells whether a header Accept-Encoding names a coding, and does not exclude it with q=0.
+// accepts reports whether a header Accept-Encoding names a coding, and does not exclude it with q=0.
 func accepts(header, coding string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		name, rest, _ := strings.Cut(one, ";")
@@ -263,5 +263,5 @@ func send(w http.ResponseWriter, r *http.Request, kind string, content []byte, t
 		return
 	}
 	h.Set("Content-Length", strconv.Itoa(len(content)))
-	_, _ = w.Write(content) // the reader is gone otherwise
+	_, _ = w.Write(content) // an error means that the reader is gone
 }

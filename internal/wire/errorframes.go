@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// ErrorFrame returns e as the content of an Error frame. It adds what
-// proto/errors.yaml says about the code.
+// ErrorFrame returns e as the content of an Error frame, with the hint and the flags that proto/errors.yaml has
+// for its code.
 func ErrorFrame(e *im.Error) *petrelv1.Error {
 	info := e.Code.Info()
 	return &petrelv1.Error{
@@ -19,7 +19,7 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 	}
 }
 
-// ErrorOf returns the error that ErrorFrame was given.
+// ErrorOf returns the error of which ErrorFrame made f.
 func ErrorOf(f *petrelv1.Error) *im.Error {
 	return &im.Error{
 		Code: im.Code(f.Code), Message: f.Message, RetryAfter: time.Duration(f.RetryAfterMs) * time.Millisecond,

@@ -17,9 +17,8 @@ import (
 // of the wire part of every row.
 const messageTag = 0x0A
 
-// AppendMessage appends m as one message of an Events frame. The store keeps
-// messages in this form, so an Events frame in protobuf is a copy of stored bytes.
-// Frames in JSON and pages of history decode them.
+// AppendMessage appends m as one message of an Events frame. The store keeps messages in this form, so an Events
+// frame in protobuf is a copy of stored bytes. Frames in JSON and pages of history have to decode them.
 func AppendMessage(dst []byte, m *petrelv1.Message) []byte {
 	n := m.SizeVT()
 	dst = append(dst, messageTag)
@@ -42,8 +41,8 @@ func ParseMessage(b []byte, m *petrelv1.Message) error {
 	return m.UnmarshalVTUnsafe(v)
 }
 
-// Sender is the user who sent the message in b, as AppendMessage wrote it; empty for the
-// server itself, or if it cannot be read.
+// Sender returns the user who sent the message in b, which AppendMessage wrote; empty if the server sent it, or
+// if b cannot be read.
 func Sender(b []byte) im.User {
 	var m petrelv1.Message
 	if ParseMessage(b, &m) != nil {

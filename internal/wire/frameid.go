@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	// jsonExpansion is how many bytes of a frame one byte of a body can take. In a send,
-	// JSON writes a control character as \u0001. A call has its JSON in a text, where
-	// this is \\u0001. The base64 of data takes only 4 bytes for 3.
+	// jsonExpansion is the largest number of bytes that one byte of a body takes in a frame. In a send, JSON
+	// writes a control character as \u0001. A call has its JSON in a text, where this is \\u0001. The base64 of
+	// data takes only 4 bytes for 3.
 	jsonExpansion = 7
 
-	// envelope is room for what stands around the body, in bytes: ids, the type and the
-	// names of JSON take 1.5 KiB at most, also when every character is escaped, and the
-	// users that a message mentions 3.5 KiB.
+	// envelope is the room for all but the body, in bytes: ids, the type and the names of JSON take 1.5 KiB at
+	// most, even if every character is escaped, and the users that a message mentions 3.5 KiB.
 	envelope = 8 << 10
 
 	// minFrameLimit is room for the largest other requests, in bytes. A focus names up to
@@ -22,9 +21,9 @@ const (
 	minFrameLimit = 64 << 10
 )
 
-// FrameLimit returns the largest frame of a client, in bytes, where a body has at most
-// bodyBytes bytes. Every such body fits, in each codec and with every escape that JSON
-// has. A negative bodyBytes means no limit, and so does the answer. Spec: P-2.5.
+// FrameLimit returns the limit for the frames of clients, in bytes, if a body has at most bodyBytes bytes. Every
+// such body fits, in each codec and with every escape that JSON has. -1 means no limit, as does a negative
+// bodyBytes. Spec: P-2.5.
 func FrameLimit(bodyBytes int) int {
 	if bodyBytes < 0 {
 		return -1
@@ -32,11 +31,10 @@ func FrameLimit(bodyBytes int) int {
 	return max(minFrameLimit, jsonExpansion*bodyBytes+envelope)
 }
 
-// IDOf returns the id of a frame that Decode has refused. The server answers such a
-// frame, so that one bad message does not cost the client its connection. It returns 0
-// if there is no id to answer: the frame is not one JSON object or not one protobuf
-// message, or it has no id, or several. It does not look at what is inside of the
-// frame, so it takes any depth of nesting. Spec: P-2.3.
+// IDOf returns the id of a frame that Decode has refused. With the id the server can answer the frame, so one bad
+// frame need not end the connection. It returns 0 if there is no id to answer: the frame is not one JSON object
+// or not one protobuf message, or it has no id, or several. It does not decode the other fields, so it takes any
+// depth of nesting. Spec: P-2.3.
 func IDOf(c Codec, b []byte) uint64 {
 	if c == JSON {
 		return idOfJSON(b)
@@ -62,10 +60,10 @@ func idOfProto(b []byte) (id uint64) {
 	return id
 }
 
-// idOfJSON looks at strings and brackets only.
+// idOfJSON finds the id by strings, commas and brackets only.
 func idOfJSON(b []byte) (id uint64) {
 	depth := 0
-	key, value := false, false // the next string at depth 1 is a key; what comes is the value of "id"
+	key, value := false, false // the next string at depth 1 is a key; the next value is that of "id"
 	for i := 0; i < len(b); {
 		switch c := b[i]; {
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ':':
@@ -101,7 +99,7 @@ func idOfJSON(b []byte) (id uint64) {
 					return 0
 				}
 			}
-		default: // a number, or something that is nothing
+		default: // a number, or no JSON at all
 			n := 1
 			for i+n < len(b) && b[i+n] > ' ' && b[i+n] != ',' && b[i+n] != '}' && b[i+n] != ']' && b[i+n] != '"' {
 				n++
@@ -127,7 +125,7 @@ func idIfLast(id uint64, rest []byte) uint64 {
 	return id
 }
 
-// sameID reads an id. It returns 0 if the frame has named another one before.
+// sameID reads an id. It returns 0 if the frame has had another one before.
 func sameID(before uint64, text []byte) uint64 {
 	id, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil || before != 0 && before != id {
@@ -136,8 +134,7 @@ func sameID(before uint64, text []byte) uint64 {
 	return id
 }
 
-// stringEnd returns how many bytes the string takes with which b begins; -1: it does
-// not end.
+// stringEnd returns the length of the string at the beginning of b, with both quotes; -1: it does not end.
 func stringEnd(b []byte) int {
 	if n := textEnd(b[1:]); n >= 0 {
 		return n + 1
@@ -145,8 +142,7 @@ func stringEnd(b []byte) int {
 	return -1
 }
 
-// textEnd returns how many bytes there are of a text up to the quote that ends it; -1: it
-// does not end.
+// textEnd returns the length of the text at the beginning of b, with the quote that ends it; -1: it does not end.
 func textEnd[T string | []byte](b T) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {

@@ -7,16 +7,15 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// LargeFrame is how many bytes a frame has at most that comes without announcement. Over
-// 50 kbit/s they take 1.3 s. Spec: P-7.4.
+// LargeFrame is the size of the largest frame that the server sends without announcing it, in bytes. Over 50
+// kbit/s it takes 1.3 s. Spec: P-7.4.
 const LargeFrame = 8 << 10
 
-// AnnounceLarge returns the frames of b, which has whole WebSocket frames of the server, with
-// a Large frame before each large one that has none yet. b stays as it is, and is the result
-// if there is nothing to be added.
+// AnnounceLarge puts a Large frame before each large frame of b that has none yet. b has whole WebSocket frames
+// of the server. It is not modified, and is itself the result if nothing has to be added.
 func AnnounceLarge(b []byte, c Codec) []byte {
 	var out []byte
-	from := 0 // of b: what is not in out yet
+	from := 0 // b[from:] is not in out yet
 	for at, before := 0, 0; at < len(b); {
 		n, header := frameSize(b[at:])
 		if n > LargeFrame {

@@ -10,13 +10,12 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// jsonReader reads one frame of a client in JSON without reflection. Its functions
-// for messages are in reader_gen.go.
+// jsonReader reads one frame of a client in JSON without reflection. Its functions for messages are in
+// reader_gen.go.
 //
-// It takes only what clients usually write: no unknown keys, no escapes in keys,
-// no exponents. All else it refuses, and protojson decides, which also says what is
-// wrong. So there is one rule: what the reader takes, protojson takes, as the same
-// frame.
+// It accepts only what clients usually write: no unknown keys, no escapes in keys, no exponents. It refuses
+// everything else and leaves the frame to protojson, whose error also says what is wrong. So one rule holds:
+// protojson accepts each frame that the reader accepts, and reads the same from it.
 //
 // The texts that it returns share the memory of s, except those with escapes.
 type jsonReader struct {
@@ -43,8 +42,7 @@ func (r *jsonReader) space() {
 	}
 }
 
-// next reads c, without white space before it. It returns false if something else is
-// there.
+// next reads c if it is the next byte, and reports whether it is. It skips no white space.
 func (r *jsonReader) next(c byte) bool {
 	if r.i == len(r.s) || r.s[r.i] != c {
 		return false
@@ -53,14 +51,14 @@ func (r *jsonReader) next(c byte) bool {
 	return true
 }
 
-// skip skips white space, and reads c.
+// skip skips white space, reads c if it is next, and reports whether it is.
 func (r *jsonReader) skip(c byte) bool {
 	r.space()
 	return r.next(c)
 }
 
-// skipWord skips white space, and reads a word. It does not look at what comes after
-// the word: what is no comma and no bracket is refused there.
+// skipWord skips white space, reads word if it is next, and reports whether it is. It does not check the byte
+// after the word: nextMember and nextElement refuse all but a comma or a bracket.
 func (r *jsonReader) skipWord(word string) bool {
 	r.space()
 	if !strings.HasPrefix(r.s[r.i:], word) {
@@ -70,15 +68,15 @@ func (r *jsonReader) skipWord(word string) bool {
 	return true
 }
 
-// expect is skip for what has to be there.
+// expect is skip for a byte without which the frame is refused.
 func (r *jsonReader) expect(c byte) {
 	if !r.skip(c) {
 		r.refuse()
 	}
 }
 
-// firstMember begins an object. It returns the key of the first member, or false if
-// there is none. The value is next.
+// firstMember reads the beginning of an object, up to the first value. It returns the key of that value, or false
+// if the object is empty.
 func (r *jsonReader) firstMember() (key string, ok bool) {
 	r.expect('{')
 	if r.skip('}') {
@@ -109,10 +107,9 @@ func (r *jsonReader) key() (key string, ok bool) {
 	return key, !r.refused
 }
 
-// value returns whether there is a value to read, for a member whose key is read.
-// seen has the bits of all fields and oneofs of the object that have a value.
-// oneof is the bit of the field's oneof, or 0. A field may be null, but neither it
-// nor its oneof may come twice.
+// value is called after the key of a member. It reports whether a value follows, and not null. seen has the bits
+// of all fields and oneofs of the object that have been read, field is the bit of this field, and oneof that of
+// its oneof, or 0. A field may be null, but neither it nor its oneof may come twice.
 func (r *jsonReader) value(seen *uint64, field, oneof uint64) bool {
 	again := *seen&field != 0
 	*seen |= field
@@ -204,8 +201,7 @@ func (r *jsonReader) text() string {
 	return ""
 }
 
-// escapedText reads the rest of a text whose first escape is at r.i. before is what
-// comes before it.
+// escapedText reads the rest of a text whose first escape is at r.i. before is the text in front of it.
 func (r *jsonReader) escapedText(before string) string {
 	n := textEnd(r.s[r.i:])
 	if n < 0 {
@@ -239,13 +235,13 @@ func (r *jsonReader) escapedText(before string) string {
 	}
 	r.i += n
 	if out.Len() < out.Cap()/2 {
-		return strings.Clone(out.String()) // a text of escapes is much shorter than they are
+		return strings.Clone(out.String()) // the escapes took much more space than the text
 	}
 	return out.String()
 }
 
-// escaped reads the escape with which s begins, and returns the number of its bytes.
-// 0 means that it is none, or half of a surrogate pair.
+// escaped reads the escape at the beginning of s, and returns the number of its bytes: 0 if it is not valid, or
+// half of a surrogate pair.
 func escaped(s string) (c rune, n int) {
 	if len(s) < 2 {
 		return 0, 0
@@ -270,5 +266,5 @@ func escaped(s string) (c rune, n int) {
 	return c, 12
 }
 
-// simpleEscapes is what the letter of each short escape stands for.
+// simpleEscapes has the character of each short escape, by its letter.
 var simpleEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}

@@ -9,9 +9,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// ReadServerFrame reads back the first frame of b, which AppendFrame and its like have written.
-// It returns the frame, its bytes, and the bytes after it. The frame does not share
-// the memory of b.
+// ReadServerFrame decodes the first frame of b, which this package has encoded. It returns the frame, its bytes,
+// and the bytes after it. The frame does not share the memory of b.
 func ReadServerFrame(b []byte, e Encoding) (f *petrelv1.ServerFrame, frame, rest []byte, err error) {
 	n, header := 0, 0
 	switch {

@@ -8,9 +8,9 @@ import (
 	"unicode/utf16"
 )
 
-// halfPair returns the path of a text that has an escape of a lone surrogate, such as \ud800; "" if
-// there is none, or only in a list or below the third level. Of several fields it takes the first
-// by name. It serves frames that protojson has refused: its error for them names no field.
+// halfPair returns the path of a text with the escape of a lone surrogate, such as \ud800; "" if there is none,
+// or only in a list or below the third level. Of several fields it takes the first by name. It is called for
+// frames that protojson has refused, because the error of protojson names no field.
 func halfPair(b []byte) string {
 	if !bytes.Contains(b, []byte(`\ud`)) && !bytes.Contains(b, []byte(`\uD`)) {
 		return ""
@@ -40,7 +40,7 @@ func halfPairIn(name string, b json.RawMessage, depth int) string {
 	return ""
 }
 
-// loneSurrogate tells whether a string of JSON has an escape of half a pair.
+// loneSurrogate reports whether a string of JSON has the escape of half a surrogate pair.
 func loneSurrogate(b []byte) bool {
 	for i := 0; i < len(b); i++ {
 		if b[i] != '\\' {
@@ -59,7 +59,7 @@ func loneSurrogate(b []byte) bool {
 	return false
 }
 
-// escapedUnit reads the escape \u with which s begins, which is 6 bytes long.
+// escapedUnit reads the escape \u at the beginning of s, which is 6 bytes long.
 func escapedUnit[T string | []byte](s T) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -72,7 +72,7 @@ func escapedUnit[T string | []byte](s T) (rune, bool) {
 	return c, ok
 }
 
-// hexDigits has the values of hexadecimal digits; 16: it is none.
+// hexDigits has the values of the hexadecimal digits, and 16 for all other bytes.
 var hexDigits = func() (v [256]uint8) {
 	for c := range v {
 		v[c] = 16

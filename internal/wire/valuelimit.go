@@ -7,18 +7,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// MaxValues is how many values a request of a user has at most: in JSON its objects and
-// lists and what is in them, in protobuf its fields, at any depth. The largest request
-// names 1,000 users. A value takes 2 bytes and a decoder some 200 ns, so without a bound
-// a frame of 345 KiB would cost 20 ms. Spec: P-2.3, P-12.7.
+// MaxValues is the largest number of values in a request of a user: in JSON its objects and lists and what is in
+// them, in protobuf its fields, at any depth. The largest request names 1,000 users. A value can be as small as 2
+// bytes, so without a bound a frame of 345 KiB would cost the decoder 20 ms. Spec: P-2.3, P-12.7.
 const MaxValues = 4096
 
-// valueBytes is what a value takes at least.
+// valueBytes is the size of the smallest value.
 const valueBytes = 2
 
-// ManyValues reports whether b has more than MaxValues values. It decodes nothing and keeps
-// nothing, so it comes before a decoder. m is what b is a message of. Of bytes that are no
-// JSON or protobuf, it counts what looks like values.
+// ManyValues reports whether b has more than MaxValues values. It decodes and allocates nothing, so it is called
+// before the decoder. m describes the message in b. In bytes that are no valid JSON or protobuf, it counts
+// whatever looks like a value.
 func ManyValues(c Codec, b []byte, m protoreflect.MessageDescriptor) bool {
 	if len(b) <= valueBytes*MaxValues {
 		return false
@@ -32,7 +31,7 @@ func ManyValues(c Codec, b []byte, m protoreflect.MessageDescriptor) bool {
 
 func manyInJSON(b []byte) bool {
 	if bytes.Count(b, []byte{','})+bytes.Count(b, []byte{'['})+bytes.Count(b, []byte{'{'}) <= MaxValues {
-		return false // also with those in texts
+		return false // not even together with those in texts
 	}
 	values := 0
 	for i := 0; i < len(b) && values <= MaxValues; i++ {
@@ -42,7 +41,7 @@ func manyInJSON(b []byte) bool {
 		case '"':
 			n := stringEnd(b[i:])
 			if n < 0 {
-				return false // a text without an end is the rest
+				return false // the rest is a text without an end
 			}
 			i += n - 1
 		}
@@ -50,7 +49,7 @@ func manyInJSON(b []byte) bool {
 	return values > MaxValues
 }
 
-// countFields takes the fields of b from left, and returns whether there are no more.
+// countFields subtracts the number of fields in b from left. It returns false as soon as left would be negative.
 func countFields(b []byte, m protoreflect.MessageDescriptor, left *int) bool {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

@@ -11,9 +11,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// AppendPage appends the JSON of a page of history or of a sync, which are answers of
-// methods as well as of frames. It returns false, and dst, if m is something else, or has a
-// text that is not UTF-8.
+// AppendPage appends the JSON of a page of history or of a sync: both calls and frames have such pages as
+// answers. It returns false, and dst, if m is another message, or has a text that is not UTF-8.
 func AppendPage(dst []byte, m proto.Message) ([]byte, bool) {
 	w := jsonWriter{b: dst}
 	switch m := m.(type) {
@@ -30,11 +29,11 @@ func AppendPage(dst []byte, m proto.Message) ([]byte, bool) {
 	return w.b, true
 }
 
-// jsonWriter writes one frame of the server in JSON without reflection, as protojson
-// writes it, but without spaces. Its functions for messages are in writer_gen.go.
+// jsonWriter writes one frame of the server in JSON without reflection, as protojson writes it, but without
+// spaces. Its functions for messages are in writer_gen.go.
 //
-// It refuses a text that is not UTF-8, and fields of the kinds that genjson does not
-// know. What it has written until then is of no use.
+// It refuses a text that is not UTF-8, and fields of the kinds that genjson does not know. Then the caller has to
+// discard what it wrote.
 type jsonWriter struct {
 	b       []byte
 	refused bool
@@ -45,8 +44,8 @@ func (w *jsonWriter) refuse() { w.refused = true }
 func (w *jsonWriter) open(bracket byte)  { w.b = append(w.b, bracket) }
 func (w *jsonWriter) close(bracket byte) { w.b = append(w.b, bracket) }
 
-// key writes the key of a member, which stands in quotes and ends with a colon. The
-// first one comes after the bracket, with which no value ends.
+// key writes the key of a member, which has its quotes and its colon, and a comma before all but the first. The
+// first one follows the opening bracket, and no value ends with that.
 func (w *jsonWriter) key(key string) {
 	if w.b[len(w.b)-1] != '{' {
 		w.b = append(w.b, ',')
@@ -83,7 +82,7 @@ func (w *jsonWriter) bytes(v []byte) {
 	w.b = append(base64.StdEncoding.AppendEncode(append(w.b, '"'), v), '"')
 }
 
-// longText is from where on it pays to count the escapes of a text before they are written.
+// longText is the length of a text, in bytes, from which on counting its escapes before writing them saves time.
 const longText = 1 << 10
 
 func (w *jsonWriter) text(s string) {
@@ -109,7 +108,7 @@ func (w *jsonWriter) text(s string) {
 	w.b = append(append(b, s[from:]...), '"')
 }
 
-// Escapes is how many bytes more a text takes in JSON than it has.
+// Escapes returns how many bytes the escapes of JSON add to s.
 func Escapes(s string) (n int) {
 	for i := 0; i < len(s); i++ {
 		n += int(escapes[s[i]])
@@ -117,7 +116,7 @@ func Escapes(s string) (n int) {
 	return n
 }
 
-// escapes is what each byte adds.
+// escapes has, for each byte, how many bytes its escape adds.
 var escapes = func() (n [256]uint8) {
 	for c := range byte(' ') {
 		n[c] = uint8(len(appendEscaped(nil, c))) - 1

@@ -6,10 +6,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Signal sends something that is not stored to the users who are in a conversation now. An error means that
-// the server did not take it; without one it is unknown whom it reached. Codes: [CodeUnsupported],
-// [CodeInvalid], [CodeTooLarge], [CodeRateLimited]; [ErrConnectionLost]. It waits for the connection. Spec:
-// P-13.1.
+// Signal sends s to the members of a conversation who are online, and stores nothing. An error means that the
+// server did not take it; without one it is unknown whom it reached. Codes: [CodeUnsupported], [CodeInvalid],
+// [CodeTooLarge], [CodeRateLimited]; [ErrConnectionLost]. It waits for the connection. Spec: P-13.1.
 func (c *Client) Signal(ctx context.Context, s *petrelv1.SendSignal) error {
 	_, err := c.request(ctx, capSignal, func() *petrelv1.ClientFrame {
 		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: s}}
@@ -28,10 +27,9 @@ func (c *Client) Typing(conv string) {
 // to no others. Spec: P-13.5.
 func (c *Client) Watch(users ...string) { c.do(func(k *core) { k.setWatch(users) }) }
 
-// MarkRead moves the user's read cursor up to seq, which the person has seen.
-// It shows at once; the server, the other members and the user's other devices
-// hear of it at most once a second, and after a restart too. A lower seq
-// changes nothing. Spec: P-8.6.
+// MarkRead moves the user's read cursor up to seq, which the person has seen. This client shows it at once. The
+// server, the other members and the user's other devices hear of it at most once a second, and a restart does not
+// lose it. A lower seq changes nothing. Spec: P-8.6.
 func (c *Client) MarkRead(conv string, seq uint64) { c.do(func(k *core) { k.markRead(conv, seq) }) }
 
 // MarkDelivered records that this device holds the entries up to seq. It is needed only with
@@ -40,9 +38,9 @@ func (c *Client) MarkDelivered(conv string, seq uint64) {
 	c.do(func(k *core) { k.markDelivered(conv, seq) })
 }
 
-// Focus names the conversations whose entries are wanted at once. Of the others the client learns only their
-// head and the number of unread messages, until FocusAll is called. It saves traffic where a user has many
-// busy conversations. A server without the capability sends all as before. Spec: P-6.5.
+// Focus names the conversations whose entries the server sends at once. Of the others it sends only the head and
+// the number of unread messages, until FocusAll is called. This saves traffic where a user has many busy
+// conversations. A server without the capability sends all as before. Spec: P-6.5.
 func (c *Client) Focus(convs ...string) {
 	c.do(func(k *core) { k.setFocus(&petrelv1.SetFocus{Convs: convs}) })
 }
@@ -50,7 +48,6 @@ func (c *Client) Focus(convs ...string) {
 // FocusAll asks for the entries of all conversations at once, as at the start.
 func (c *Client) FocusAll() { c.do(func(k *core) { k.setFocus(nil) }) }
 
-// WakeUp says that the device was asleep, or has another network. The client does not trust its connection
-// then: it checks within seconds that the server is there. Without a connection it tries again at once. Spec:
-// P-7.3.
+// WakeUp tells the client that the device was asleep, or has another network. The client then checks within
+// seconds whether the server still answers. Without a connection it tries again at once. Spec: P-7.3.
 func (c *Client) WakeUp() { c.do(func(k *core) { k.wakeUp() }) }

@@ -18,8 +18,8 @@ func newPlaces(given string) places {
 	return places{given: given, list: []string{given}, silent: map[string]bool{}}
 }
 
-// begin begins a round; without is an address to leave out, or "". Other addresses of its host come last, and
-// so do silent ones.
+// begin begins a round. It leaves out the address without ("": none), and puts other addresses of the same host
+// last, with the silent ones.
 func (p *places) begin(without string) {
 	p.left = nil
 	lost := hostOf(without)
@@ -76,8 +76,8 @@ func (p *places) sendsAway(addr string) {
 	}
 }
 
-// speaks tells whether a client with one given address may use another: it has a transport for it, and does
-// not lose TLS.
+// speaks reports whether a client whose options have the address given may use other: it has a transport for
+// that, and does not lose TLS.
 func speaks(given, other string) bool {
 	from, err := url.Parse(given)
 	to, err2 := url.Parse(other)

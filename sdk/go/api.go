@@ -13,10 +13,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// The methods of this file are the calls that chat clients need most; the rest
-// go by Client.Call. They wait until the client is live, are
-// repeated without harm when a connection ends before the answer, and are
-// refused with an *Error.
+// The methods of this file are the API calls that chat clients need most; Client.Call makes the others. They wait
+// until the client is live. A call whose connection ends before the answer is repeated without harm. A refusal is
+// an *Error.
 
 const (
 	conversationService = "petrel.v1.ConversationService/"
@@ -47,8 +46,7 @@ func (c *Client) AddMembers(ctx context.Context, conv string, users ...string) e
 	return c.change(ctx, "AddMembers", &petrelv1.AddMembersRequest{Conv: conv, Users: users})
 }
 
-// RemoveMembers removes users from a group. Admins remove members, the owner
-// everybody else.
+// RemoveMembers removes users from a group. An admin may remove members, the owner also admins.
 func (c *Client) RemoveMembers(ctx context.Context, conv string, users ...string) error {
 	return c.change(ctx, "RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: conv, Users: users})
 }
@@ -90,8 +88,8 @@ func (c *Client) Members(ctx context.Context, conv string) ([]*petrelv1.MemberRe
 	}
 }
 
-// LoadReceipts asks for the cursors of the members of a conversation, for the ticks of a group: all pages of
-// them. Those of a direct conversation come by themselves. Spec: P-8.6.
+// LoadReceipts loads the cursors of all members of a conversation, which the ticks of a group need. Those of a
+// direct conversation come without a call. Spec: P-8.6.
 func (c *Client) LoadReceipts(ctx context.Context, conv string) error {
 	q := &petrelv1.ListReceiptsRequest{Conv: conv}
 	for {
@@ -152,9 +150,9 @@ type API struct {
 	Messages      petrelv1connect.MessageServiceClient
 }
 
-// NewAPI makes clients of the HTTP API at url (http:// or https://, host:port) that call as the user of the
-// token, for programs without a long connection. h may be nil. Their errors are those of Connect; CodeOf
-// reads them.
+// NewAPI makes clients of the HTTP API at url (http:// or https://, host:port), for programs without a long
+// connection. They call as the user of the token. h may be nil. Their errors are those of Connect; CodeOf reads
+// them.
 func NewAPI(url string, h *http.Client, source TokenSource) API {
 	if h == nil {
 		h = http.DefaultClient
@@ -167,9 +165,9 @@ func NewAPI(url string, h *http.Client, source TokenSource) API {
 	}
 }
 
-// ChangeSettings gives names of a conversation, of another user, or, if both are empty, of
-// the account new values; "" removes a name. An application begins its own names with a
-// word of its own. The snapshots have the values once the server has stored them.
+// ChangeSettings sets settings of a conversation, of another user, or, if both are empty, of the account. values
+// has them by name; "" removes one. An application begins its own names with a word of its own. The snapshots
+// have the values once the server has stored them.
 // Codes: invalid, no_conversation, rate_limited. Spec: P-8.10.
 func (c *Client) ChangeSettings(ctx context.Context, conv, user string, values map[string]string) error {
 	return c.Call(ctx, accountService+"ChangeSettings", &petrelv1.ChangeSettingsRequest{Conv: conv, User: user,
@@ -181,7 +179,7 @@ func (c *Client) set(ctx context.Context, conv, name, value string) error {
 	return c.ChangeSettings(ctx, conv, "", map[string]string{name: value})
 }
 
-// one returns the value of a boolean setting.
+// one returns the stored value of a boolean setting.
 func one(on bool) string {
 	if on {
 		return "1"
@@ -218,7 +216,8 @@ func (c *Client) Archive(ctx context.Context, conv string, on bool) error {
 	return c.set(ctx, conv, settingArchived, one(on))
 }
 
-// MarkUnread shows a conversation as unread. End that when the person opens it.
+// MarkUnread shows a conversation as unread, or ends that. An application ends it when the person opens the
+// conversation.
 func (c *Client) MarkUnread(ctx context.Context, conv string, on bool) error {
 	return c.set(ctx, conv, settingUnread, one(on))
 }
@@ -229,8 +228,8 @@ func (c *Client) Clear(ctx context.Context, conv string, upTo uint64) error {
 	return c.set(ctx, conv, settingClearedTo, strconv.FormatUint(upTo, 10))
 }
 
-// Block has the server withhold what another user sends to the direct conversation, or
-// ends that. It is in force when Block returns. The other user is told nothing of it.
+// Block makes the server withhold the messages of another user in the direct conversation, or ends that. It is in
+// force when Block returns. The other user is told nothing of it.
 // Codes: invalid, rate_limited. Spec: P-5.4.
 func (c *Client) Block(ctx context.Context, user string, on bool) error {
 	return c.ChangeSettings(ctx, "", user, map[string]string{settingBlocked: one(on)})
@@ -295,9 +294,9 @@ func (c *Client) Pins(ctx context.Context, conv string) ([]*petrelv1.PinnedMessa
 	}
 }
 
-// LoadNotes asks for the reactions and pins of the messages that Messages returns. They come with each loaded
-// message, and are pushed while the conversation is in focus. So an application calls LoadNotes when it shows
-// a conversation that was not in focus, or not connected, for a while. Spec: P-5.11.
+// LoadNotes loads the reactions and pins of the messages that Messages returns. They come with each loaded
+// message, and are pushed while the conversation is in focus. So an application calls LoadNotes when it shows a
+// conversation that was out of focus, or while the client was offline. Spec: P-5.11.
 func (c *Client) LoadNotes(ctx context.Context, conv string) error {
 	var after, before uint64
 	c.do(func(k *core) {

@@ -17,11 +17,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// request sends one request over the long connection and waits for its answer; an error frame is an *Error.
-// It waits until the client is live. need is the required capability, or "".
+// request waits until the client is live, sends one request over the long connection, and returns the answer. An
+// error frame is returned as an *Error. need is the required capability, or "".
 func (c *Client) request(ctx context.Context, need string,
 	frame func() *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
-	select { // of the 16 requests of P-2.2
+	select { // the application's share of the open requests of P-2.2
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
 	case <-ctx.Done():
@@ -56,7 +56,7 @@ func (c *Client) request(ctx context.Context, need string,
 	}
 }
 
-// call sends a request, if the client is live; otherwise up is closed when it is.
+// call sends a request, if the client is live. Otherwise it returns a channel that is closed when the client is.
 func (c *Client) call(need string, frame func() *petrelv1.ClientFrame,
 	answer func(*petrelv1.ServerFrame)) (up <-chan struct{}, err error) {
 	c.do(func(k *core) {
@@ -69,10 +69,10 @@ func (c *Client) call(need string, frame func() *petrelv1.ClientFrame,
 	return up, err
 }
 
-// Call calls a method of the server's API, as "petrel.v1.Service/Method", over the long connection, or over
-// HTTP if the server does not offer that. It waits until the client is live. It sets an empty request id, so
-// that a call whose connection ends before the answer is repeated without harm. Refusals are an [*Error].
-// Spec: P-10.4, P-12.4.
+// Call waits until the client is live, and then calls a method of the server's API, like
+// "petrel.v1.Service/Method", over the long connection, or over HTTP if the server does not offer that. If the
+// request id is empty, Call makes one, so that it can repeat a call whose connection ends before the answer.
+// Refusals are an [*Error]. Spec: P-10.4, P-12.4.
 func (c *Client) Call(ctx context.Context, method string, request, response proto.Message) error {
 	setRequestID(request)
 	b, err := proto.Marshal(request)
@@ -166,7 +166,7 @@ func httpRefusal(method string, r *http.Response, body []byte) error {
 	return fmt.Errorf("call %s: %s", method, r.Status)
 }
 
-// setRequestID sets an empty request id, if the request has a field for it.
+// setRequestID sets the request id to a new one, if the request has the field and it is empty.
 func setRequestID(m proto.Message) {
 	r := m.ProtoReflect()
 	f := r.Descriptor().Fields().ByName("request_id")
@@ -175,7 +175,7 @@ func setRequestID(m proto.Message) {
 	}
 }
 
-// repeatable tells whether a call of unknown outcome may be made again.
+// repeatable reports whether a call of unknown outcome may be repeated.
 func repeatable(m proto.Message) bool {
 	r := m.ProtoReflect()
 	if f := r.Descriptor().Fields().ByName("request_id"); f != nil {
@@ -184,17 +184,18 @@ func repeatable(m proto.Message) bool {
 	return true // methods without one change nothing, or the same again
 }
 
-// Credentials makes a Connect client call as the user of the token, or as the operator with an admin key: for
-// the generated clients of petrelv1connect. It asks once for another token when one is refused. Spec: P-12.2.
+// Credentials is an option for Connect clients, those of petrelv1connect. With it they call as the user of the
+// token, or as the operator with an admin key. When a token is refused, the client asks the source once for
+// another one. Spec: P-12.2.
 func Credentials(source TokenSource) connect.ClientOption {
 	cache := newTokenCache(source)
 	return connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 			refused := ""
-			var why error // what the server said of it
+			var why error // the server's refusal of it
 			for asked := false; ; asked = true {
 				token, err := cache.get(ctx, refused)
-				if asked && CodeOf(err) == CodeUnauthenticated { // there is no other one
+				if asked && CodeOf(err) == CodeUnauthenticated { // the source has no other token
 					return nil, why
 				}
 				if err != nil {

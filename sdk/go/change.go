@@ -1,6 +1,6 @@
 package petrel
 
-// Change names the changed parts since it was last taken. It holds no contents: read those from the client,
+// Change names the parts that have changed since the last Take. It holds no contents: read those from the client,
 // which has the newest.
 type Change struct {
 	Conversations []string // ids, sorted; their messages, cursors, titles, or who is typing
@@ -15,7 +15,7 @@ type Change struct {
 	convs map[string]struct{}
 }
 
-// Empty tells whether nothing has changed.
+// Empty reports whether nothing has changed.
 func (ch *Change) Empty() bool {
 	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread &&
 		!ch.Signals && !ch.Presence && !ch.Pending

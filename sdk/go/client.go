@@ -23,16 +23,14 @@ const Protocol = 1
 
 // Options name the server, the user and the settings of the connection. URL and Token must be set.
 type Options struct {
-	// URL is ws://, wss://, http:// or https:// (WebSocket; the path /v1/ws is
-	// added when there is none), or tcp:// or tls://, and host:port. A cluster
-	// tells of further addresses, which are tried before this one when the
-	// connection is lost. Spec: P-3.7.
+	// URL is a scheme, host:port and, for WebSocket, a path. ws, wss, http and https mean WebSocket, whose path
+	// is /v1/ws unless given; tcp and tls mean frames over TCP. The nodes of a cluster name further addresses.
+	// After a lost connection the client tries those before this one. Spec: P-3.7.
 	URL string
-	// API is the address of the server's HTTP API; "": the host of URL, which
-	// there is for WebSocket only.
+	// API is the URL of the server's HTTP API. "" derives it from URL, which works for WebSocket only.
 	API   string
 	Token TokenSource
-	// Store keeps what must outlive the process; nil: nothing does.
+	// Store keeps the state of the client across restarts; nil: memory only.
 	Store *Store
 
 	Device     string // id of this installation, at most 64 bytes; "": the store's, made at random once
@@ -44,15 +42,15 @@ type Options struct {
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 	Log     *slog.Logger                                                      // nil: nothing is logged
 
-	// Keep is how many of the newest entries of a conversation are held, in
-	// memory and in the store; 0 means 500. A client that is further behind
-	// begins anew that far below the head; Since and Older reach the rest.
+	// Keep is how many of the newest entries of a conversation the client holds, in memory and in the store; 0
+	// means 500. A client that is further behind drops the entries it has, and loads only the newest Keep. Since
+	// and Older read the others.
 	Keep int
 	// Newest is how many entries of a conversation are loaded when the client
 	// first meets it; 0 means 20, negative none.
 	Newest int
-	// ManualDelivered leaves it to the application to call MarkDelivered.
-	// Otherwise the client does, for what it holds.
+	// ManualDelivered leaves the delivered cursor to the application, which calls MarkDelivered. Otherwise the
+	// client moves it over the entries that it holds.
 	ManualDelivered bool
 }
 
@@ -61,10 +59,10 @@ const (
 	defaultNewest = 20
 )
 
-// State is that of the connection.
+// State is the state of the connection.
 type State int
 
-// The states of a client.
+// The states of the connection.
 const (
 	Offline    State = iota // not running, or waiting before the next try
 	Connecting              // until the welcome
@@ -73,27 +71,27 @@ const (
 
 func (s State) String() string { return [...]string{"offline", "connecting", "live"}[s] }
 
-// Status is how the client is connected.
+// Status is the state of the connection, with its user and server.
 type Status struct {
 	State  State
 	User   string // known from the first welcome on
-	Server string // name and version, as User
+	Server string // name and version, known as long as User
 	// History names the server's memory. When it changes, seqs that the
 	// application has kept mean nothing any more. Spec: P-3.4.
 	History string
-	Synced  bool      // the list of conversations is that of the server
-	Err     error     // why it is offline; nil: it was not connected yet, or ended by its context
-	Retry   time.Time // of the next try while Offline
+	Synced  bool      // this connection has synced the whole list of conversations
+	Err     error     // why it is offline; nil: it has not connected yet, or the context of Run has ended
+	Retry   time.Time // time of the next try, while Offline
 }
 
-// Client is one device of a user. All methods may be called by any goroutine
-// at any time; what needs the server waits for Run. What it knows and decides is
-// in its core; the Client has the sockets, the store, the timers and the lock.
+// Client is one device of a user. Any goroutine may call its methods at any time. A method that needs the server
+// waits until Run has connected. The core holds the state and makes the decisions; the Client has the sockets,
+// the store, the timers and the lock.
 type Client struct {
 	o     Options
 	log   *slog.Logger
 	http  *http.Client
-	base  string        // of the HTTP API; "": none known
+	base  string        // URL of the HTTP API; "": not known
 	wake  chan struct{} // capacity 1; a token means that Run has something to do
 	slots chan struct{} // capacity maxAsked; full: requests of the application wait
 	token *tokenCache
@@ -102,12 +100,12 @@ type Client struct {
 	core    *core
 	running bool
 	subs    map[*Subscription]struct{}
-	links   map[uint64]*link // that stand, by number
-	up      chan struct{}    // closed while the client is live; made anew when it is not any more
+	links   map[uint64]*link // the open ones, by the number of the connection
+	up      chan struct{}    // closed while the client is live; the end of the connection puts a new one here
 	isUp    bool
 }
 
-// New makes a client and reads its store. It does nothing before Run.
+// New makes a client and reads its store. The client connects when Run is called.
 func New(o Options) (*Client, error) {
 	if o.Token == nil {
 		return nil, errors.New("make a client: no token source")
@@ -158,7 +156,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// do applies an input to the core, and carries out at once the outputs that take no time.
+// do applies an input to the core, and carries out at once those outputs that cannot block. Run does the others.
 func (c *Client) do(input func(k *core)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,10 +195,10 @@ func (c *Client) do(input func(k *core)) {
 	k.out.frames, k.out.settled, k.out.remarks, k.out.woken = k.out.frames[:0], nil, nil, false
 }
 
-// Run connects and keeps the client connected until ctx ends, which is no error, or a person has to act: the
-// token is void, another device has taken the place of this one, the server does not speak this protocol (an
-// [*Error] in all these cases), or the store failed. When it returns, all its goroutines have ended and
-// everything is written to the store; it may be called again. Spec: P-3.5, P-3.6.
+// Run connects and keeps the client connected. It returns nil when ctx ends. It returns an error when the store
+// has failed, or when a person has to act: the token is void, another device has taken the place of this one, or
+// the server does not speak this protocol (an [*Error] in these three cases). When it returns, all its goroutines
+// have ended and everything is written to the store. It may be called again. Spec: P-3.5, P-3.6.
 func (c *Client) Run(ctx context.Context) error {
 	busy := false
 	c.do(func(*core) { busy, c.running = c.running, true })

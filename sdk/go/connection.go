@@ -27,7 +27,7 @@ const (
 )
 
 const (
-	maxReads  = 6           // history requests under way, if the server takes as many (P-2.2)
+	maxReads  = 6           // history requests under way; see readsFull
 	maxMoves  = 3           // cursor requests under way
 	maxAsked  = 4           // requests of the application under way
 	retryWait = time.Second // after a refusal that names no time
@@ -49,20 +49,20 @@ type live struct {
 	synced           bool
 	syncing, again   bool // a sync is under way; another is needed after it
 	syncAt           time.Time
-	newest           uint32 // asked of the sync under way
+	newest           uint32 // newest entries of a conversation that the sync under way asks for
 	reads, moving    int
 	pages            int                // history pages that came
-	back             bool               // the server holds less than it told, or something else
-	missing          []*conv            // to be repaired, first come first served
+	back             bool               // the server has fewer or other entries than it had sent before
+	missing          []*conv            // wait for a request for their missing entries, in this order
 	focused          *petrelv1.SetFocus // sent on this connection
 	focusAt          time.Time          // when it has to be sent again; zero: not
 	watchDue         bool               // the server does not know whom the application watches
-	watchAt          time.Time          // not before
+	watchAt          time.Time          // the watched users are not sent before
 	pushed           map[string]bool    // keys of settings that came as events since the last lagged; nil: none did
 }
 
-// readsFull reports whether no further history request may be sent. Without a limit of the server, the limit
-// is 16 requests. Some are kept free for cursors, syncs and the application.
+// readsFull reports whether no further history request may be sent: maxReads are open, or half of the requests
+// that the server allows. The rest is left for cursors, syncs and the application.
 func (lv *live) readsFull() bool {
 	limit := maxReads
 	if n := int(lv.welcome.GetLimits().GetOpenRequests()); n > 0 {
@@ -103,11 +103,11 @@ func kindOf(f *petrelv1.ClientFrame) asked {
 	return asksOther
 }
 
-// ask sends a request; answer gets its answer, or nil.
+// ask sends a request. It calls answer with the server's answer, or with nil when the connection ends.
 func (c *core) ask(f *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) {
 	f.Id = c.live.nextID + 1
 	b, err := encode(c.o.json, f)
-	if err != nil { // nothing this package makes; the answer that never comes would hang its asker
+	if err != nil { // this package makes no such frame; without this call its caller would wait for ever
 		c.remark(fmt.Sprintf("encode a frame: %v", err))
 		answer(nil)
 		return
@@ -130,11 +130,11 @@ func (c *core) call(need string, f *petrelv1.ClientFrame, answer func(*petrelv1.
 		return &Error{Code: CodeUnsupported, Message: "the server does not offer " + need, Settled: true}
 	}
 	c.ask(f, answer)
-	c.out.woken = true // the answer may not come
+	c.out.woken = true // step has to set the alarm for an answer that does not come
 	return nil
 }
 
-// begin makes the connection the client's. Spec: P-3.4.
+// begin makes t, which got the welcome w, the live connection. Spec: P-3.4.
 func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	if c.meta.User != "" && c.meta.User != w.User {
 		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("the store belongs to %s, the token to %s", c.meta.User,
@@ -152,12 +152,12 @@ func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	}
 	c.status.User, c.status.Server, c.status.History = w.User, w.Server, w.HistoryId
 	c.setStatus(Status{State: Live})
-	c.changed.Account = true // what happened meanwhile in the inbox is not listed
+	c.changed.Account = true // a sync does not list the inbox entries that were added while the client was offline
 	for _, v := range c.convs {
 		v.before = v.have
 	}
 	for _, l := range c.lanes {
-		if len(l.queue) > 0 && CodeOf(l.queue[0].err) == CodeDraining { // this server is another one
+		if len(l.queue) > 0 && CodeOf(l.queue[0].err) == CodeDraining { // this is another server
 			l.at = time.Time{}
 		}
 	}
@@ -168,10 +168,10 @@ func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	return nil
 }
 
-// finish ends the connection for all requests that wait for it.
+// finish drops the state of the live connection. Requests that wait for an answer get nil.
 func (c *core) finish() {
 	lv := c.live
-	switch { // a link that breaks before a page is through gets smaller ones
+	switch { // a link that breaks before the first page has arrived gets smaller pages
 	case lv.reads > 0 && lv.pages == 0:
 		c.pageLimit = max(c.pageSize(lv)/2, minPage)
 	case lv.pages > 0 && c.pageLimit > 0:
@@ -216,7 +216,7 @@ func (c *core) take(f *petrelv1.ServerFrame) error {
 		}
 		c.out.frames = append(c.out.frames, frame{lv.conn, 0, p})
 	case *petrelv1.ServerFrame_Lagged: // P-6.4
-		lv.pushed = nil // what was removed meanwhile was not pushed
+		lv.pushed = nil // events are missing, perhaps of removed settings: the next sync lists them all
 		c.startSync()
 	case *petrelv1.ServerFrame_Large: // S-5.7
 		lv.heard = c.now.Add(secondsOf(int(b.Large.Bytes), slowestFrames))

@@ -8,17 +8,18 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// maxHeld bounds the entries held back behind a gap of one conversation; further ones come again by history.
+// maxHeld bounds the entries of one conversation that wait above a gap. Further ones are dropped, and loaded by
+// history requests later.
 const maxHeld = 256
 
 // conv is one conversation as this client knows it. It holds, without a hole, the entries of (low, have] that
 // the user may read; head is the highest known seq. Spec: P-6.7.
 type conv struct {
 	id       string
-	known    bool // a sync has said what it is
+	known    bool // a sync has described it
 	kind     petrelv1.ConvKind
 	title    string
-	titleAt  uint64 // the seq up to which the entries have said what the title is
+	titleAt  uint64 // title is that after the entry of this seq
 	peer     string
 	role     petrelv1.Role
 	left     bool
@@ -26,22 +27,23 @@ type conv struct {
 	firstSeq uint64
 
 	head, have, low    uint64
-	before             uint64 // have when the connection began
-	counted, countedAt uint64 // counted of the entry countedAt, the highest one of which it is known
+	before             uint64 // the value of have when the connection began
+	counted, countedAt uint64 // counted is that of the entry countedAt, the highest with a known count
 	entries            []*entry
-	held               map[uint64]*petrelv1.Message // behind the gap
+	held               map[uint64]*petrelv1.Message // entries above a gap, by seq
 	notes              map[uint64]*petrelv1.Note    // by seq; shared with snapshots: replaced, never changed
-	damaged            []Range                      // passed over, oldest first
+	damaged            []Range                      // ranges that the server cannot read, oldest first
 	paged              int                          // entries that Older has added to what is kept
 	queued             bool                         // in live.missing, or its page is under way
-	repairAt           time.Time                    // not before
+	repairAt           time.Time                    // history is not requested before
 
 	cursors
 	quotes
 	mentions mentions
 }
 
-// entry is one entry with the changes by later ones. m is shared with snapshots and replaced, never changed.
+// entry is one held entry, with later edits and recalls applied. Snapshots share m, so it is replaced and never
+// modified.
 type entry struct {
 	m *petrelv1.Message
 }
@@ -63,15 +65,15 @@ func (v *conv) merge(s *petrelv1.ConvState) {
 	v.mergeCursors(s)
 }
 
-// retitle sets the title as of seq. Pushes and the pages of syncs and of histories come in any order: without
-// the seq, the page of a sync from before a renaming would bring the old title back for good.
+// retitle sets the title as of seq, unless the title of a later entry is known. Pushes and pages come in any
+// order, so without the seq a page from before a renaming would bring the old title back for good.
 func (v *conv) retitle(seq uint64, title string) {
 	if seq >= v.titleAt {
 		v.title, v.titleAt = title, seq
 	}
 }
 
-// heardCounted records the count of an entry.
+// heardCounted records the count at seq, unless that of a higher seq is known.
 func (v *conv) heardCounted(seq, counted uint64) {
 	if seq >= v.countedAt {
 		v.counted, v.countedAt = counted, seq
@@ -91,8 +93,7 @@ func (v *conv) find(seq uint64) (int, bool) {
 	})
 }
 
-// countedOf returns the count of the entry at seq, or of the last readable one below it, if the client knows
-// it.
+// countedOf returns the count of the entry at seq, or of the last readable one below it, if the client knows it.
 func (v *conv) countedOf(seq uint64) (uint64, bool) {
 	if seq == 0 {
 		return 0, true
@@ -166,7 +167,8 @@ func (c *core) takeEvents(ev *petrelv1.Events) {
 	c.takeLossy(ev)
 }
 
-// takeInbox syncs when the list of conversations has changed. Spec: P-8.5.
+// takeInbox applies a pushed entry of the inbox. A change of the list starts a sync; settings are applied at
+// once. Spec: P-8.5.
 func (c *core) takeInbox(m *petrelv1.Message) {
 	switch e := m.GetInbox().GetEntry().(type) {
 	case *petrelv1.InboxEntry_Joined, *petrelv1.InboxEntry_Left, *petrelv1.InboxEntry_Role:
@@ -220,7 +222,7 @@ func (c *core) entry(v *conv, m *petrelv1.Message) {
 	c.takeHeld(v)
 }
 
-// takeHeld takes the held entries that follow without a gap.
+// takeHeld appends those entries of held that follow without a gap.
 func (c *core) takeHeld(v *conv) {
 	for len(v.held) > 0 {
 		m := v.held[v.have+1]
@@ -256,7 +258,7 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 	}
 	if c.begins(v, m) {
 		c.dropOldest(v, len(v.entries)-1)
-		v.quoted, v.damaged = nil, nil // what is asked for is answered still
+		v.quoted, v.damaged = nil, nil // quotes that were requested still come
 	}
 	if m.From == c.meta.User && m.From != "" {
 		v.countOwn(m)
@@ -267,9 +269,10 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 	c.delivered(v)
 }
 
-// begins tells whether a stay of the user begins with m. Nothing before it is unread then. The entries held
-// from before may have been edited or recalled while the user was no member, without an event. So they are
-// loaded again when the application asks for them. Spec: P-8.7, S-7.11.
+// begins reports whether a stay of the user begins with m. If so, it counts everything before m as read and drops
+// earlier mentions. append then drops the entries before m: while the user was no member, they may have been
+// edited or recalled without an event. They are loaded again when the application asks for them.
+// Spec: P-8.7, S-7.11.
 func (c *core) begins(v *conv, m *petrelv1.Message) bool {
 	is := slices.ContainsFunc(m.GetMembers().GetAdded(),
 		func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })
@@ -280,14 +283,14 @@ func (c *core) begins(v *conv, m *petrelv1.Message) bool {
 	return is
 }
 
-// countOwn takes an entry of the user out of the unread count. They may come in any order.
+// countOwn takes a message of the user out of the unread count. These messages may come in any order.
 func (v *conv) countOwn(m *petrelv1.Message) {
 	if i, found := slices.BinarySearch(v.own, m.Counted); !found && counts(m) && m.Counted > v.readCounted {
 		v.own = slices.Insert(v.own, i, m.Counted)
 	}
 }
 
-// replace applies the newer copy of an entry that the client has. Spec: P-6.1.
+// replace puts m in the place of an older copy of the same entry. Spec: P-6.1.
 func (c *core) replace(v *conv, m *petrelv1.Message) {
 	i, found := v.find(m.Seq)
 	if found && c.live != nil && (v.entries[i].m.From != m.From || v.entries[i].m.ClientMsgId != m.ClientMsgId) {
@@ -302,12 +305,12 @@ func (c *core) replace(v *conv, m *petrelv1.Message) {
 	c.touch(v)
 }
 
-// isNewer tells which of two copies of an entry is the newer one.
+// isNewer reports whether m is a newer copy of an entry than the other copy.
 func isNewer(m, than *petrelv1.Message) bool {
 	return max(m.EditedBy, m.RecalledBy) > max(than.EditedBy, than.RecalledBy)
 }
 
-// trim drops the oldest entries above the bound, many at once.
+// trim drops the oldest entries once the bound is exceeded by an eighth, so that many are dropped at once.
 func (c *core) trim(v *conv) {
 	bound := c.o.keep + v.paged
 	if len(v.entries) <= bound+bound/8 {
@@ -326,13 +329,13 @@ func (c *core) dropOldest(v *conv, n int) {
 	v.forgetNotes()
 }
 
-// dropEntries drops all of them.
+// dropEntries drops all entries of v.
 func (c *core) dropEntries(v *conv) {
 	c.dropOldest(v, len(v.entries))
 	v.notes, v.paged, v.damaged = nil, 0, nil
 }
 
-// repair queues a conversation whose missing entries have to be requested. Spec: P-6.7.
+// repair queues v for a history request, if entries are missing and wanted. Spec: P-6.7.
 func (c *core) repair(v *conv) {
 	if c.live == nil || !v.known || v.queued || v.have >= v.head || !c.wanted(v) {
 		return
@@ -358,7 +361,7 @@ func (c *core) repairAny() {
 	}
 }
 
-// repairAll requests pages, as many at once as allowed.
+// repairAll requests a page for each queued conversation, as many at once as allowed.
 func (c *core) repairAll(now time.Time) {
 	lv := c.live
 	waiting := lv.missing[:0]
@@ -381,7 +384,7 @@ func (c *core) repairAll(now time.Time) {
 }
 
 func (c *core) askPage(v *conv) {
-	if v.head-v.have > uint64(c.o.keep) { // what would not be kept need not come
+	if v.head-v.have > uint64(c.o.keep) { // do not load entries that would be dropped again
 		c.dropEntries(v)
 		c.missMention(v, v.head)
 		v.have = max(v.head-uint64(c.o.keep), v.floor())
@@ -407,7 +410,7 @@ func (c *core) askPage(v *conv) {
 				return
 			}
 			v.repairAt = c.retryAt(f.GetError())
-			if !f.GetError().Retryable { // no_conversation, not_member: what it was is over
+			if !f.GetError().Retryable { // no_conversation, not_member: nothing more can be loaded
 				v.head = v.have
 			}
 			c.repair(v)
@@ -423,11 +426,11 @@ func (c *core) takePage(v *conv, p *petrelv1.HistoryPage) {
 	for _, m := range p.Messages {
 		if m.Seq <= v.have {
 			c.replace(v, m)
-		} else { // what lies between two entries of a page may not be read
+		} else { // the user may not read the entries between two entries of a page
 			c.append(v, m)
 		}
 	}
-	v.takeQuotes(p.Refs) // a stay that begins with the page has dropped others
+	v.takeQuotes(p.Refs) // after append, which drops the quotes when a stay begins in this page
 	if !p.More {
 		if v.have < p.Head {
 			v.have = p.Head
@@ -442,8 +445,8 @@ func (c *core) takePage(v *conv, p *petrelv1.HistoryPage) {
 	c.repair(v)
 }
 
-// passDamage continues after the entries above have that the server cannot read, and reports whether e names
-// any. After a repair of the server the history id is another one, and the client begins again. Spec: P-9.5.
+// passDamage skips the entries that e names as damaged, and reports whether e names any above have. After a
+// repair of the store the history id is another one, and the client loads them again. Spec: P-9.5.
 func (c *core) passDamage(v *conv, e *petrelv1.Error) bool {
 	if e.Code != CodeDamaged || e.DamagedTo <= v.have {
 		return false
@@ -458,7 +461,7 @@ func (c *core) passDamage(v *conv, e *petrelv1.Error) bool {
 	return true
 }
 
-// counts tells whether others count m as unread. Spec: P-5.1.
+// counts reports whether m counts as unread for other users. Spec: P-5.1.
 func counts(m *petrelv1.Message) bool {
 	if m.Rel.GetThread() != 0 && !m.Rel.AlsoMain {
 		return false

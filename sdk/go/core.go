@@ -20,8 +20,8 @@ type core struct {
 	random func() float64 // from 0 to below 1
 	newID  func() string  // 128 random bits as text
 
-	now   time.Time // when the input that is being applied came
-	out   outputs   // since the caller has taken them
+	now   time.Time // time of the input that is being applied
+	out   outputs   // not taken by the caller yet
 	alarm time.Time // when step has to be called at the latest; zero: not
 	reach reach
 
@@ -35,7 +35,7 @@ type core struct {
 	sending   map[string]*outgoing // by client message id, not settled
 	composed  uint64               // number of the newest message composed
 	toSync    []*outgoing          // written, but not durable yet
-	moves     []*conv              // have cursors to move
+	moves     []*conv              // have a cursor to be sent
 	focus     *petrelv1.SetFocus   // nil: all
 	live      *live                // nil: not connected
 	pageLimit int                  // entries of a history page; 0: the server's
@@ -58,7 +58,8 @@ type coreOptions struct {
 	stored                     bool // there is a store
 	keep, newest               int  // entries; 0 of newest: none
 	manualDelivered            bool
-	// heard and moved tell of whole frames only: the client is more patient. Spec: S-5.7
+	// wholeFrames says that the transport reports only whole frames, so heard and moved come late and the client
+	// waits longer for the server. Spec: S-5.7.
 	wholeFrames bool
 }
 
@@ -69,7 +70,7 @@ type meta struct {
 	History string `json:"history"` // the history id that all else belongs to
 	Inbox   string `json:"inbox"`
 	Token   []byte `json:"token"`  // of the newest sync page that was applied
-	Synced  bool   `json:"synced"` // a whole sync was applied: what shows up now is new
+	Synced  bool   `json:"synced"` // a whole sync was applied: a conversation that appears now is new
 }
 
 // outputs are the actions that the core asks for.
@@ -81,7 +82,7 @@ type outputs struct {
 	settled []*outgoing // messages whose fate is known now
 	remarks []string    // for the log
 	ended   bool        // Run is over
-	err     error       // why; nil: nobody asked
+	err     error       // why Run is over
 	woken   bool        // step and prepare have something to do
 }
 
@@ -102,7 +103,7 @@ type frame struct {
 	b    []byte
 }
 
-// written is what one turn of the client writes, and the effects that wait for the write.
+// written has the rows that one turn writes, and the effects that wait for the write.
 type written struct {
 	rows    []Row // all or none
 	sync    bool  // to be made durable before stored
@@ -148,8 +149,8 @@ func (c *core) step() {
 	}
 }
 
-// prepare returns the changes since the last call. The application hears of them, and messages go out, once
-// the caller has written them and called stored.
+// prepare returns the changes since its last call. The caller writes their rows and then calls stored. Only then
+// does the application get the changes, and new messages are sent.
 func (c *core) prepare() written {
 	c.countUnread()
 	w := written{rows: c.takeRows(), sync: len(c.toSync) > 0, fresh: c.toSync, changed: c.changed}
@@ -157,8 +158,8 @@ func (c *core) prepare() written {
 	return w
 }
 
-// stored: the rows of w are in the store, and durable if it said so. It returns the changes for the
-// application.
+// stored tells the core that the rows of w are in the store, durable if w.sync is set. It returns the changes for
+// the application.
 func (c *core) stored(w written) Change {
 	for _, o := range w.fresh {
 		o.safe = true
@@ -167,10 +168,11 @@ func (c *core) stored(w written) Change {
 	return w.changed
 }
 
-// storeFailed: it is unknown whether w is in the store. The application hears nothing of w.
+// storeFailed ends Run after a failed write. Nobody knows which rows are stored, so the application does not get
+// the changes of this turn.
 func (c *core) storeFailed(err error) { c.end(fmt.Errorf("%w: %w", errStore, err)) }
 
-// setStatus sets the status and marks it as changed.
+// setStatus sets the status, except user, server and history, and marks it as changed.
 func (c *core) setStatus(s Status) {
 	s.User, s.Server, s.History = c.status.User, c.status.Server, c.status.History
 	c.status = s

@@ -12,8 +12,9 @@ const moveEvery = time.Second
 
 // cursors are the cursors of the users of one conversation.
 type cursors struct {
-	read uint64 // the user's own, wanted moves included
-	// what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
+	read uint64 // the user's own, with moves that the server has not confirmed
+	// the count up to which nothing is unread: that at the read cursor, or at the beginning of the user's newest
+	// stay
 	readCounted   uint64
 	deliveredTo   uint64
 	wantRead      uint64 // not confirmed by the server; 0: nothing wanted
@@ -35,14 +36,13 @@ func (v *conv) mergeCursors(s *petrelv1.ConvState) {
 	}
 }
 
-// heardRead records the count up to which nothing is unread. It never goes back, in whatever order syncs,
-// entries and moves come. Spec: P-8.7.
+// heardRead raises readCounted. It never goes back, in whatever order syncs, entries and moves come. Spec: P-8.7.
 func (v *conv) heardRead(counted uint64) {
 	v.readCounted = max(v.readCounted, counted)
 	v.prune()
 }
 
-// prune drops the own messages below the read cursor.
+// prune drops own messages and mentions that are read.
 func (v *conv) prune() {
 	v.own = slices.DeleteFunc(v.own, func(n uint64) bool { return n <= v.readCounted })
 	v.mentions.seqs = slices.DeleteFunc(v.mentions.seqs, func(q uint64) bool { return q <= v.read })
@@ -65,7 +65,7 @@ func (v *conv) receipt(user string, r *petrelv1.Receipt) {
 func (c *core) takeReceipt(r *petrelv1.Receipt) {
 	v := c.convs[r.Conv]
 	if v == nil {
-		return // the sync that tells of the conversation has the newest
+		return // the sync that adds the conversation has its receipts
 	}
 	c.touch(v)
 	if r.User != c.meta.User {
@@ -78,7 +78,7 @@ func (c *core) takeReceipt(r *petrelv1.Receipt) {
 	}
 }
 
-// readTo moves the own read cursor as the client shows it. told: the server has it there.
+// readTo moves the read cursor that the client shows. told says that the server has stored this move.
 func (c *core) readTo(v *conv, seq uint64, told bool) {
 	v.read = seq
 	n, known := v.countedOf(seq)
@@ -89,7 +89,7 @@ func (c *core) readTo(v *conv, seq uint64, told bool) {
 	c.touch(v)
 }
 
-// delivered marks all held entries as delivered.
+// delivered moves the delivered cursor over the held entries, unless the newest one is the user's own.
 func (c *core) delivered(v *conv) {
 	if c.o.manualDelivered || v.entries[len(v.entries)-1].m.From == c.meta.User {
 		return
@@ -140,7 +140,7 @@ func (c *core) moveAll(now time.Time) {
 	c.moves = waiting
 }
 
-// wantsMove tells whether there is a cursor to be sent.
+// wantsMove reports whether a cursor has to be sent, also to get the list of mentions.
 func (v *conv) wantsMove() bool { return v.wantRead != 0 || v.wantDelivered != 0 || v.mentions.asked }
 
 func (c *core) askMove(v *conv) {
@@ -166,8 +166,8 @@ func (c *core) askMove(v *conv) {
 			v.movedAt = c.retryAt(e).Add(-moveEvery)
 		}
 		moved := f.GetCursor()
-		// The receipt does not tell a reader who asks at the same time about reads on another device. For
-		// reads on this one the count may be missing.
+		// The answer may name a later read of another device, whose receipt did not come. After a move of this
+		// device the count at the cursor may be missing.
 		if moved.GetRead() > v.read || q.Read > 0 && moved.GetRead() == v.read {
 			c.readTo(v, moved.Read, true)
 		}

@@ -17,10 +17,10 @@ type Error struct {
 	Hint       string
 	Settled    bool          // about a send: it is not stored and never will be
 	Retryable  bool          // the same request may succeed later
-	RetryAfter time.Duration // not before that; 0: as after a lost connection
-	RequestID  string        // names the line of the server's log
+	RetryAfter time.Duration // shortest wait before the repeat; 0: as after a lost connection
+	RequestID  string        // id of the request in the server's log
 	Head       uint64        // of the conversation, with behind and after_ahead
-	Damaged    Range         // entries that cannot be read, with damaged that answers a history; P-9.5
+	Damaged    Range         // entries that cannot be read, with damaged as the answer to a history request; P-9.5
 }
 
 func (e *Error) Error() string {
@@ -34,13 +34,13 @@ func (e *Error) Error() string {
 	return s
 }
 
-// ErrUnknowable ends a send of which it will never be known whether it is stored: retention removed the
-// evidence, 30 days are over, or it was refused while an earlier attempt may still arrive. It must be shown
-// as neither sent nor failed. Spec: P-4.8.
+// ErrUnknowable ends a send whose outcome will never be known: retention removed the evidence, 30 days are over,
+// or the send was refused while an earlier attempt may still arrive. Show it as neither sent nor failed.
+// Spec: P-4.8.
 var ErrUnknowable = errors.New("it will never be known whether the message is stored")
 
-// ErrConnectionLost ends a call whose connection ended before the answer: it
-// may have been done. Repeating it with the same request id is safe.
+// ErrConnectionLost ends a call whose connection ended before the answer. The server may have carried it out.
+// Repeating it with the same request id is safe.
 var ErrConnectionLost = errors.New("the connection ended before the answer")
 
 // CodeOf returns the code of the server's refusal in err, from the connection or from a Connect client; "" if

@@ -17,15 +17,15 @@ const fileHeader = "petrel-store-1\n"
 
 const (
 	compactBytes = 4 << 20 // a smaller file is not worth rewriting
-	recordBytes  = 1 << 20 // of a record written by a compaction, about
+	recordBytes  = 1 << 20 // approximate size of a record that a compaction writes
 	frameBytes   = 8       // length and checksum in front of a record
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// logFile is a store in one file: records of rows, one for each write, behind
-// each other; the last value of a key counts. A record that a crash cut off is
-// dropped at the next start. When most of the file is outdated it is rewritten.
+// logFile is a store in one file of records, one for each write. A record has rows; the last value of a key
+// counts. A record that a crash cut off is dropped at the next start. When most of the file is outdated, the file
+// is rewritten.
 //
 // record: length, crc32c (4 bytes each, little endian), rows
 // row: length of the key, key, length of the value + 1 or 0, value
@@ -38,7 +38,7 @@ type logFile struct {
 	size  int64
 	live  int64 // bytes of rows that count
 	rows  map[string]place
-	wrong error // a write failed and could not be taken back
+	wrong error // why nothing can be written any more; nil: it can
 }
 
 // place is the position of a row's value in the file.
@@ -110,7 +110,8 @@ func (l *logFile) begin() error {
 	return syncDir(l.path)
 }
 
-// readRecord reads one record; io.EOF if the rest, at most max bytes, holds none.
+// readRecord reads one record from the rest of the file, which has max bytes. io.EOF means that no whole record
+// follows.
 func readRecord(r io.Reader, max int64) ([]byte, error) {
 	var frame [frameBytes]byte
 	if _, err := io.ReadFull(r, frame[:]); err != nil {
@@ -296,7 +297,7 @@ func (l *logFile) sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.f.Sync(); err != nil {
-		l.wrong = err // what the system could not write it may have dropped
+		l.wrong = err // the system may have dropped what it could not write
 		return fmt.Errorf("sync store %s: %w", l.path, err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// setFocus names the conversations whose entries are wanted at once; nil: all.
+// setFocus sets the conversations whose entries are wanted at once; nil: all.
 func (c *core) setFocus(f *petrelv1.SetFocus) {
 	c.focus = f
 	c.sendFocus()
@@ -14,7 +14,7 @@ func (c *core) setFocus(f *petrelv1.SetFocus) {
 	c.out.woken = true
 }
 
-// sendFocus tells the server, unless it knows.
+// sendFocus sends the focus to the server, unless the server has it.
 func (c *core) sendFocus() {
 	lv := c.live
 	if lv == nil || lv.focused == c.focus || !lv.offers(capFocus) {
@@ -37,7 +37,7 @@ func (c *core) sendFocus() {
 	})
 }
 
-// wanted tells whether the entries of v are to be loaded when they are missing.
+// wanted reports whether missing entries of v are to be loaded.
 func (c *core) wanted(v *conv) bool {
 	return c.focus == nil || !c.live.offers(capFocus) || slices.Contains(c.focus.Convs, v.id)
 }

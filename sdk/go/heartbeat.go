@@ -7,37 +7,38 @@ import (
 )
 
 const (
-	// After this wait for an answer, or 4 round trips where those are longer, the client pings the server.
+	// The client pings the server when an answer is late: after probeAfter, or after probeTrips round trips if
+	// those take longer.
 	probeAfter = 3 * time.Second
 	probeTrips = 4
-	maxTrip    = 3 * time.Second // counted of a round trip: a store that stalls is no long way
-	// pongWithin is the time in which the server then has to send any byte.
+	maxTrip    = 3 * time.Second // most that counts as a round trip: a stalled store is not a long link
+	// pongWithin is the time after a ping in which the server has to send any byte.
 	pongWithin = 2 * time.Second
-	// slowest is the slowest link, in bytes per second, for which the client waits. A message of 48 KiB over
-	// 50 kbit/s takes 8 s, and nothing is wrong.
+	// slowest is the rate of the slowest link that the client waits for, in bytes per second. A message of 48 KiB
+	// over 50 kbit/s takes 8 s, and nothing is wrong.
 	slowest = 4096
 
-	// The same bounds where the client sees whole frames only. Spec: S-5.7, S-5.8.
+	// The bounds for a transport that reports whole frames only. Spec: S-5.7, S-5.8.
 	slowestFrames = 5000            // bytes per second
-	patienceStep  = 5 * time.Second // by which the client is more patient after each connection that fell silent
+	patienceStep  = 5 * time.Second // added to the wait for an answer after each connection that fell silent
 	maxPatience   = 10 * time.Second
 )
 
-// pulse tells whether the server at the other end of a connection still lives. Spec: P-7.
+// pulse has what the client knows of whether the server at the other end of a connection still lives. Spec: P-7.
 type pulse struct {
 	heard  time.Time     // when the last bytes of the server came; the caller sets it
-	moved  time.Time     // when the socket took the last bytes of what is awaited, or of what was sent before it
+	moved  time.Time     // when the socket last took bytes of the awaited request, or of one before it
 	taken  uint64        // id of the last request of which the socket took all
-	pinged time.Time     // the server was asked whether it is there; zero: not
+	pinged time.Time     // time of the ping that has no answer; zero: there is none
 	ping   uint64        // id of that ping
-	ahead  int           // bytes of requests without an answer that were sent before it
+	ahead  int           // bytes of unanswered requests sent before the ping
 	trip   time.Duration // of a request and its answer, smoothed; 0: not known
-	// ids of requests, in the order in which they were sent; those that were answered are among them
+	// ids of requests, in the order in which they were sent; some may be answered
 	order []uint64
 	bytes int // of requests without an answer
 }
 
-// tripped records the time of an answer.
+// tripped adds the time from a request to its answer to the smoothed round trip.
 func (p *pulse) tripped(d time.Duration) {
 	if d = min(d, maxTrip); p.trip == 0 {
 		p.trip = d
@@ -46,9 +47,9 @@ func (p *pulse) tripped(d time.Duration) {
 	}
 }
 
-// took records when the socket took the last bytes, and the last request of which it took all. These bytes
-// are a sign of life only until the longest waiting request, or a ping, has been written: the socket of a
-// frozen server goes on taking the bytes after it. Spec: S-5.2.
+// took records when the socket last took bytes, and the last request that it took completely. Bytes are a sign of
+// life only as long as the longest waiting request, or a ping, is not written: the socket of a frozen server goes
+// on taking the bytes after it. Spec: S-5.2.
 func (lv *live) took(at time.Time, upTo uint64) {
 	awaited := lv.ping
 	if lv.pinged.IsZero() {
@@ -74,8 +75,8 @@ func (lv *live) oldest() (q request, waits bool) {
 	return request{}, false
 }
 
-// beat pings a silent server, and gives it up in the end. An idle client sends nothing by itself: the server
-// pings first. Spec: P-7.2, P-7.3.
+// beat pings a silent server, and returns errSilent when the ping has no answer either. An idle client sends
+// nothing by itself, since the server pings first. Spec: P-7.2, P-7.3.
 func (c *core) beat() error {
 	lv := c.live
 	if lv.heard.After(lv.pinged) {
@@ -117,8 +118,8 @@ func (c *core) beatAt() time.Time {
 // secondsOf returns the whole seconds that bytes take at a rate.
 func secondsOf(bytes, rate int) time.Duration { return time.Duration(bytes/rate) * time.Second }
 
-// fellSilent is called when the server has not answered. Where the client sees whole frames only, the reason
-// may be a slow link: it is more patient until a request of the kind that waited is answered. Spec: S-5.8.
+// fellSilent raises the patience, if the client sees whole frames only: then a slow link may be the reason why
+// the server seemed silent. The patience ends when a request of the kind that waited is answered. Spec: S-5.8.
 func (c *core) fellSilent() {
 	lv := c.live
 	for _, id := range lv.order {
@@ -130,7 +131,7 @@ func (c *core) fellSilent() {
 	}
 }
 
-// answeredIn notes that a request is answered.
+// answeredIn records that q is answered, and its round trip.
 func (c *core) answeredIn(q request) {
 	lv := c.live
 	lv.bytes -= q.bytes

@@ -6,8 +6,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// fold applies an edit or a recall to its target, if the client holds it.
-// Spec: P-5.3.
+// fold applies m to its target, if m is an edit or a recall and the client holds the target. Spec: P-5.3.
 func (c *core) fold(v *conv, m *petrelv1.Message) {
 	v.foldQuote(m)
 	switch b := m.Body.(type) {
@@ -60,8 +59,8 @@ func (c *core) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 	c.keep(n)
 }
 
-// placeIn returns the part of a rel that places a message in its thread; nil: it is in none. A recall leaves
-// only this part of the message. Spec: P-5.12.
+// placeIn returns the part of a rel that places a message in its thread; nil: it is in no thread. A recalled
+// message keeps only this part. Spec: P-5.12.
 func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 	if rel.GetThread() == 0 {
 		return nil
@@ -71,7 +70,7 @@ func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 
 func clone(m *petrelv1.Message) *petrelv1.Message { return proto.CloneOf(m) }
 
-// refold applies the entries from index n on to the older ones before it, which were just added.
+// refold applies the edits and recalls from index n on to the older entries that were just added before n.
 func (c *core) refold(v *conv, n int) {
 	if n == 0 || n >= len(v.entries) {
 		return

@@ -9,28 +9,25 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// skipEvery bounds the entries other than incoming messages that are passed before the position is stored: a
-// restart reads at most these again.
+// skipEvery is after how many entries that are no incoming messages the position is stored. A restart reads at
+// most so many of them again.
 const skipEvery = 64
 
 // Incoming returns an iterator of the texts and data that others send to the user, in all conversations,
 // those of one conversation in the order of their seqs. Own messages, repeats, and messages that were
 // recalled meanwhile are left out.
 //
-// A message is finished when the loop asks for the next one. Then its position
-// is in the store, and the user's read cursor moves over it. A message that is
-// not finished comes again, after a crash as after a loop that was left by break
-// or return: no message is skipped, and the one that a crash has met comes twice.
-// A reply whose [Draft.ID] is made of the seq is stored once all the same.
-// Without a [Store] the positions begin at the read cursors, which the server
-// keeps and which are up to a second old.
+// A message is finished when the loop asks for the next one. Then its position is stored, and the user's read
+// cursor moves over it. A message that is not finished comes again, after a crash or after a loop that ended by
+// break or return: none is skipped, and the one during which the process crashed comes twice. A bot that makes
+// the [Draft.ID] of its reply from the seq of the message stores the reply once all the same. Without a [Store]
+// the positions begin at the read cursors, which the server keeps and which are up to a second old.
 //
-// The first loop of a store begins at the read cursors; conversations that come
-// later begin with the first message that the user may read. A conversation that
-// is not in focus waits until it is.
+// The first loop of a store begins at the read cursors; conversations that come later begin with the first
+// message that the user may read. A conversation that is not in focus waits until it is.
 //
-// The loop ends when ctx does. It ends with an error when the store has failed,
-// or when another loop of this client is under way.
+// The loop ends when ctx does. It ends with an error when the store has failed, or when another loop of this
+// client is under way.
 func (c *Client) Incoming(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		free := false
@@ -77,8 +74,8 @@ func (r *reader) run(ctx context.Context, yield func(Message, error) bool) error
 	}
 }
 
-// begin sets the positions in the present conversations when Incoming is used for the first time. It waits
-// for the whole list, since a conversation that comes later begins with its first message.
+// begin starts each known conversation at its read cursor, when Incoming is used for the first time. It first
+// waits for the whole list, because a conversation that appears later starts at its first message.
 func (r *reader) begin(ctx context.Context) error {
 	for {
 		var begun bool
@@ -107,7 +104,7 @@ func (c *Client) writeRows(rows []Row) error {
 	return nil
 }
 
-// store makes the loop's position that of the application.
+// store sets and stores the position in a conversation: up to x.at everything is finished.
 func (r *reader) store(id string, x *reading) error {
 	x.stored = x.at.Seq
 	var row Row
@@ -139,7 +136,7 @@ func (r *reader) next(ctx context.Context) (Message, error) {
 				return Message{}, ctx.Err()
 			case errors.Is(err, errStore):
 				return Message{}, err
-			case err != nil: // it may not be read now; when that ends, it is a change again
+			case err != nil: // it cannot be read now; its next change queues it again
 				r.c.log.WarnContext(ctx, "incoming messages cannot be read", "conv", id, "err", err)
 			case found:
 				r.queue = append(r.queue, id)
@@ -181,7 +178,8 @@ func (r *reader) nextOf(ctx context.Context, id string) (m Message, found bool, 
 	}
 }
 
-// comesIn tells whether an entry is a message of somebody else. A recalled message has no body and is none.
+// comesIn reports whether an entry is a message of another user. A recalled message has no body, and does not
+// count.
 func (r *reader) comesIn(m Message) bool {
 	switch m.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
@@ -216,7 +214,7 @@ func (r *reader) entry(ctx context.Context, id string, x *reading) (m Message, f
 			continue // the page may belong to either history
 		}
 		if x.page = h.Messages; len(x.page) == 0 {
-			x.at.Seq = max(x.at.Seq, h.Head) // none of it may be read
+			x.at.Seq = max(x.at.Seq, h.Head) // the user may read none of these entries
 			return Message{}, false, nil
 		}
 	}

@@ -23,8 +23,8 @@ func (c *core) notesCame(conv string, notes []*petrelv1.Note) {
 	}
 }
 
-// takeNotes applies the newer ones of some notes of a conversation. A page can be older than a push. Spec:
-// P-5.11.
+// takeNotes applies those of the notes that are newer than the known ones: a page can be older than a push.
+// Spec: P-5.11.
 func (c *core) takeNotes(v *conv, notes []*petrelv1.Note) {
 	for _, n := range notes {
 		if v.takeNote(n) {
@@ -33,8 +33,8 @@ func (c *core) takeNotes(v *conv, notes []*petrelv1.Note) {
 	}
 }
 
-// takeNote applies a note, if it is newer than the known one. A note for all members lacks the user's own
-// reactions: those stay.
+// takeNote applies a note, if it is newer than the known one, and reports whether it did. A note for all members
+// does not say which reactions are the user's own. Those are taken from the known note.
 func (v *conv) takeNote(n *petrelv1.Note) bool {
 	old := v.notes[n.Seq]
 	switch {

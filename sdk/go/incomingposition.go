@@ -7,29 +7,28 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// position is the last finished message of one conversation. A seq means nothing without the history that it
-// belongs to.
+// position is the last finished entry of one conversation. A seq means nothing without the id of its history.
 type position struct {
 	Seq     uint64 `json:"seq"`
 	History string `json:"history"`
 }
 
-// incoming is the state of Incoming from loop to loop.
+// incoming is the state of Incoming that one loop leaves to the next.
 type incoming struct {
 	reading   bool                // a loop is under way
 	begun     bool                // Incoming was used before, perhaps by an earlier process
 	positions map[string]position // by conversation
 }
 
-// reading is the position of a loop in one conversation.
+// reading is how far a loop has read one conversation.
 type reading struct {
-	at     position            // the last entry that was looked at
-	stored uint64              // seq of the position that the store has
-	page   []*petrelv1.Message // entries of the history, where the client does not hold what follows at
+	at     position            // the last entry that the loop has read
+	stored uint64              // seq of the stored position
+	page   []*petrelv1.Message // entries loaded from the history, if the client does not hold those after at
 }
 
-// beginIncoming sets the positions when Incoming is used for the first time, once the whole list of
-// conversations is there.
+// beginIncoming sets the position in each known conversation to its read cursor, when Incoming is used for the
+// first time and the whole list is synced. begun is true once the positions are set; rows are to be stored.
 func (c *core) beginIncoming() (begun bool, rows []Row) {
 	if c.incoming.begun || !c.meta.Synced {
 		return c.incoming.begun, nil
@@ -62,11 +61,12 @@ func (c *core) loadPosition(id string, b []byte) error {
 	return nil
 }
 
-// heldAfter returns the entry after x.at, if the client holds the part that follows.
+// heldAfter returns the first held entry after x.at, if there is one. held is false if entries after x.at are not
+// held, and have to be loaded from the history.
 //
-// After a change of the history, which is the restore of a backup, seqs above the restored head are assigned
-// a second time. Entries below the read cursor of the restored history were there before, so the loop
-// continues at the lower of the two.
+// After a change of the history id, when a backup was restored, the server assigns seqs above the restored head a
+// second time. Entries up to the read cursor of the restored conversation were there before. So the loop
+// continues at the lower one of its position and that cursor.
 func (c *core) heldAfter(id string, x *reading) (held bool, next []Message) {
 	v := c.convs[id]
 	if v == nil || !v.known {

@@ -9,8 +9,8 @@ import (
 // mentions are the unread entries of one conversation that mention the user.
 type mentions struct {
 	seqs  []uint64 // ascending
-	to    uint64   // the server has named those up to here; later ones are from entries
-	asked bool     // the server is to be asked again: something was not pushed
+	to    uint64   // seq up to which the server has listed them; later ones come from entries
+	asked bool     // the server has to list them again: an entry was not pushed
 }
 
 // NextMention returns the seq of the first unread message after seq that mentions the user; 0: there is none.
@@ -34,16 +34,15 @@ func (v Conversation) PreviousMention(seq uint64) uint64 {
 	return 0
 }
 
-// Mentions tells whether the message mentions a user: it names them, or all members.
-// Spec: P-5.13.
+// Mentions reports whether the message mentions a user: it names them, or all members. Spec: P-5.13.
 func (m Message) Mentions(user string) bool { return mentionsUser(m.Message, user) }
 
 func mentionsUser(m *petrelv1.Message, user string) bool {
 	return m.From != user && (m.Rel.GetMentionAll() || slices.Contains(m.Rel.GetMentions(), user))
 }
 
-// takeMentions applies the server's list of mentions in the entries up to a seq. Mentions in later entries
-// stay. Spec: P-5.13.
+// takeMentions applies the server's list of the mentions in the entries up to the seq to. Mentions in later
+// entries stay. Spec: P-5.13.
 func (c *core) takeMentions(v *conv, seqs []uint64, to uint64) {
 	m := &v.mentions
 	if to < m.to {
@@ -56,7 +55,7 @@ func (c *core) takeMentions(v *conv, seqs []uint64, to uint64) {
 	c.touch(v)
 }
 
-// mention records the mentions of an entry, or their removal.
+// mention adds e if it mentions the user. If e is a recall, it removes the recalled entry.
 func (c *core) mention(v *conv, e *petrelv1.Message) {
 	m := &v.mentions
 	if r := e.GetRecall(); r != nil {
@@ -75,7 +74,8 @@ func (c *core) mention(v *conv, e *petrelv1.Message) {
 	}
 }
 
-// missMention records that an entry that mentions the user, or recalls such an entry, was not pushed.
+// missMention asks the server to list the mentions again, since the entry at seq was not pushed: it mentions the
+// user, or recalls an entry that does.
 func (c *core) missMention(v *conv, seq uint64) {
 	_, known := slices.BinarySearch(v.mentions.seqs, seq)
 	if known || seq <= max(v.read, v.mentions.to) || !c.live.offers(capMentions) {

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	giveUp    = 30 * 24 * time.Hour // after its composition a message is sent no more. Spec: P-4.8
-	maxFailed = 256                 // messages that are shown as failed; of more the oldest are discarded. Spec: S-16.2
+	giveUp    = 30 * 24 * time.Hour // a message composed this long ago is not sent any more. Spec: P-4.8
+	maxFailed = 256                 // messages shown as failed; beyond that the oldest is discarded. Spec: S-16.2
 )
 
-// Draft is a message to be sent. One of Conv and User is set, and at most one
-// of Data, Edit, Recall and Forward; with none of them the body is Text.
+// Draft is a message to be sent. Exactly one of Conv and User is set, and at most one of Data, Edit, Recall and
+// Forward. Without any of these four the body is Text.
 type Draft struct {
 	Conv string // conversation id
-	User string // user id: the direct conversation with them
-	// ID is the client message id; "": made at random. An application that gives
-	// its own may send the same draft again, from another process too: it is
-	// stored once. That costs the server a look-up.
+	User string // id of the other user of a direct conversation
+	// ID is the client message id; "": a random one. An application that sets the ID may send the same draft
+	// again, also from another process: the server stores it once. Such a send costs the server a look-up.
 	ID   string
 	Type string // kind of text or data, at most 64 bytes; "" means "text"
 	Text string
@@ -45,8 +44,7 @@ type Draft struct {
 	Mentions   []string
 	MentionAll bool
 
-	// Forward is a message to copy: the server fills in what it says and whose it is.
-	// Spec: P-5.10.
+	// Forward is the message to copy. The server fills in its content and its author. Spec: P-5.10.
 	Forward *petrelv1.Ref
 
 	Edit   *petrelv1.Edit
@@ -74,7 +72,7 @@ type outgoing struct {
 	composed time.Time
 	lane     *lane
 	n        uint64    // order of composition
-	handle   *Outgoing // what the application holds of it; nil: nothing
+	handle   *Outgoing // the application's handle; nil: it has none
 
 	send  *petrelv1.Send // its after changes only as P-4.7 says
 	state SendState
@@ -84,11 +82,11 @@ type outgoing struct {
 	err   error     // of the newest attempt
 	safe  bool      // its row is durable: it may go out
 	tried bool      // an attempt may have stored it, or may still do so
-	look  bool      // to be looked for in the history before it is sent
+	look  bool      // the history has to be searched for it before it is sent
 	from  uint64
-	until uint64 // after, if the history does not tell
-	stale bool   // its target is a seq of another history id: it is not sent any more
-	fresh bool   // never sent, composed under another history id: after is the head now
+	until uint64 // the new after, if the history cannot be searched
+	stale bool   // its target is a seq of another history, so it is not sent any more
+	fresh bool   // never sent, and composed under another history: the present head becomes its after
 }
 
 // lane is the queue of one conversation: one message at a time is under way, which keeps the order even when
@@ -97,7 +95,7 @@ type lane struct {
 	key   string
 	queue []*outgoing // oldest first, not settled
 	show  []*outgoing // oldest first, not among the entries of the conversation
-	busy  int         // messages whose answer is awaited: at most one, unless two lanes turned out to be one
+	busy  int         // sends and searches under way: at most one, unless two lanes were joined
 	ready bool        // in core.ready
 	at    time.Time   // nothing is sent before
 	fails int         // refusals in a row that named no time
@@ -144,8 +142,8 @@ func (d *Draft) frame(newID func() string) (*petrelv1.Send, error) {
 	return s, nil
 }
 
-// relate adds the relations of the message to others, and that the server must understand them. Spec: P-4.10,
-// P-5.8.
+// relate sets the relations of the message, and the capabilities that the server needs to store it.
+// Spec: P-4.10, P-5.8.
 func (d *Draft) relate(s *petrelv1.Send) {
 	names := len(d.Mentions) > 0 || d.MentionAll
 	if d.ReplyTo != 0 || d.Silent || d.Forward != nil || d.Thread != 0 || d.AlsoMain || names {
@@ -178,7 +176,7 @@ func (c *core) draft(d Draft) (o *outgoing, isNew bool, err error) {
 	return c.compose(s, d.ID == ""), true, nil
 }
 
-// kept: the store has the row of o.
+// kept is called when the row of o is written. The next turn makes the row durable; then o may be sent.
 func (c *core) kept(o *outgoing) {
 	c.toSync = append(c.toSync, o)
 	c.wakeLane(o.lane)
@@ -193,7 +191,7 @@ func (c *core) discard(o *outgoing) {
 	}
 }
 
-// failed tells whether o was not sent, and is shown until somebody discards it.
+// failed reports whether the sending of o has failed. A failed message is shown until it is discarded.
 func (o *outgoing) failed() bool { return o.state == Rejected || o.state == Unknowable }
 
 // draft returns the sent draft, for another try.
@@ -208,8 +206,8 @@ func (o *outgoing) draft() Draft {
 	}
 }
 
-// compose sets the parts that all attempts share. A new id means that there was no earlier attempt: then it
-// has an after. Spec: P-4.7.
+// compose puts s into its lane, with all that its attempts share. A message with a new id had no earlier attempt,
+// so it gets an after. Spec: P-4.7.
 func (c *core) compose(s *petrelv1.Send, newID bool) *outgoing {
 	if v := c.convs[s.Conv]; v != nil && v.peer != "" { // one lane for a direct conversation
 		s.Conv, s.User = "", v.peer
@@ -265,7 +263,7 @@ func (c *core) enqueue(o *outgoing) {
 	c.sending[o.id] = o
 }
 
-// remove drops o: it is among the entries, or a person has seen its fate.
+// remove drops o from the outbox and the store.
 func (c *core) remove(o *outgoing) {
 	l := o.lane
 	is := func(x *outgoing) bool { return x == o }
@@ -283,8 +281,8 @@ func (c *core) dropLane(l *lane) {
 	}
 }
 
-// join merges the lane of a direct conversation by its id and that by its other user, once they are known to
-// be the same.
+// join merges the two lanes of a direct conversation, one by its id and one by its other user, when the client
+// learns that both are the same conversation.
 func (c *core) join(v *conv) {
 	from := c.lanes["c:"+v.id]
 	if from == nil || v.peer == "" {
@@ -351,16 +349,16 @@ func (c *core) sendAll(now time.Time) {
 	}
 }
 
-// sendLane sends the first message of l. stay: the lane has to be checked again; full: the window of the
-// connection is full.
+// sendLane sends the first message of l. stay means that the lane has to be tried again, full that the window of
+// the connection is full.
 func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 	for l.busy == 0 && len(l.queue) > 0 {
 		o := l.queue[0]
 		switch {
 		case !o.safe:
 			return true, false
-		// Its after, and the place to search for it, come from the client's state before the connection.
-		// Without an after the server looks up the id.
+		// Wait for the first sync: it may show that the message is stored, or that the server went back. A send
+		// without after need not wait, because the server looks up its id.
 		case o.send.After != nil && !c.live.synced:
 			return true, false
 		case now.Sub(o.composed) > giveUp:
@@ -393,7 +391,7 @@ func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 	return false, false
 }
 
-// aims tells whether o is useless without the entry that it names. Spec: P-5.3, P-5.10, P-5.12.
+// aims reports whether o means nothing without the entry that it names. Spec: P-5.3, P-5.10, P-5.12.
 func (o *outgoing) aims() bool {
 	if o.send.Rel.GetForwardOf() != nil || o.send.Rel.GetThread() != 0 {
 		return true
@@ -420,7 +418,7 @@ func (c *core) target(o *outgoing) string {
 	return o.send.Conv
 }
 
-// raise sets a higher after, which is stored before o is sent again.
+// raise sets another after, which may also be lower. It is stored before o is sent again.
 func (c *core) raise(o *outgoing, after uint64) {
 	s := proto.CloneOf(o.send)
 	s.After = &after
@@ -429,7 +427,8 @@ func (c *core) raise(o *outgoing, after uint64) {
 	c.store(o)
 }
 
-// sendOne sends o within the window. stay without full: o cannot be sent, and is settled. Spec: P-4.6.
+// sendOne sends o, if the window has room. stay without full means that o can never be sent and is settled.
+// Spec: P-4.6.
 func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	lv := c.live
 	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}
@@ -460,9 +459,10 @@ func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	return false, false
 }
 
-// giveUp settles a message that the server has refused, or that cannot be sent on this connection. An earlier
-// attempt of unknown outcome may have stored it. It may also still be under way, over a connection that was
-// given up, and be stored after the refusal: the user may be a member again by then. Spec: P-4.8, S-13.3.
+// giveUp settles a message that was refused or cannot be sent. After an attempt without an answer it is
+// Unknowable: that attempt may have stored the message. It may also still be under way over an earlier
+// connection, and be accepted later, for example when the user is a member again. Otherwise the message is
+// Rejected. Spec: P-4.8, S-13.3.
 func (c *core) giveUp(o *outgoing, e *Error) {
 	if o.tried {
 		c.settle(o, Unknowable, ErrUnknowable)
@@ -471,8 +471,7 @@ func (c *core) giveUp(o *outgoing, e *Error) {
 	c.settle(o, Rejected, e)
 }
 
-// answered applies the answer to an attempt; nil: the connection ended.
-// Spec: P-4.8.
+// answered applies the answer to an attempt; nil: the connection ended. Spec: P-4.8.
 func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 	l := o.lane
 	if o.state != Sending { // it was met in the history meanwhile
@@ -498,7 +497,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 		}
 	default:
 		o.err = fromWire(e)
-		o.tried = o.tried || e.Code != CodeRateLimited // after this the attempt is over
+		o.tried = o.tried || e.Code != CodeRateLimited // only after rate_limited the attempt is certainly over
 		l.at = c.retryAt(e)
 		if e.RetryAfterMs == 0 {
 			l.at = c.now.Add(min(firstWait<<min(l.fails, 5), maxWait))
@@ -507,7 +506,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 	}
 }
 
-// acked makes an entry of a stored message. Spec: P-6.7.
+// acked settles o as sent, and adds its entry to the conversation. Spec: P-6.7.
 func (c *core) acked(o *outgoing, a *petrelv1.Ack) {
 	id := a.Conv
 	if id == "" {
@@ -522,7 +521,7 @@ func (c *core) acked(o *outgoing, a *petrelv1.Ack) {
 	v.head = max(v.head, a.Seq)
 	if m := c.ownCopy(v, o.send, a); m != nil {
 		c.entry(v, m)
-	} else { // the history tells the whole of it
+	} else { // a history request brings the entry
 		c.touch(v)
 		c.repair(v)
 	}
@@ -531,8 +530,9 @@ func (c *core) acked(o *outgoing, a *petrelv1.Ack) {
 	}
 }
 
-// ownCopy returns the entry made by a send: the fields of the send and those of the ack. Without rel its
-// count is that of the entry before; nil: the client does not hold that entry. Spec: P-4.3.
+// ownCopy returns the entry that the send s became, from the fields of s and of its ack. The ack of a send
+// without rel has no count, so the count comes from the entry before; nil means that the client does not hold
+// that entry. Spec: P-4.3.
 func (c *core) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Message {
 	m := a.Message
 	if m == nil {
@@ -583,9 +583,8 @@ func entryOf(s *petrelv1.Send) *petrelv1.Message {
 	return m
 }
 
-// settle ends the sending of o. The row of a stored message stays until its entry is there: a crash in
-// between must not hide it. The row of one that was not stored stays until it is discarded. Spec: S-13.1,
-// S-13.3.
+// settle ends the sending of o. The row of a stored message stays until its entry is there, so that a crash in
+// between does not hide the message. The row of a failed one stays until it is discarded. Spec: S-13.1, S-13.3.
 func (c *core) settle(o *outgoing, s SendState, err error) {
 	o.state, o.err, o.look = s, err, false
 	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *outgoing) bool { return x == o })
@@ -603,7 +602,7 @@ func (c *core) settle(o *outgoing, s SendState, err error) {
 	}
 }
 
-// arrived: the own message m is among the entries of conv. Spec: P-4.7.
+// arrived takes the message whose entry is m out of the outbox: m is among the entries of conv now. Spec: P-4.7.
 func (c *core) arrived(conv string, m *petrelv1.Message) {
 	o := c.sending[m.ClientMsgId]
 	if o == nil || o.state == Rejected {
@@ -616,8 +615,7 @@ func (c *core) arrived(conv string, m *petrelv1.Message) {
 	c.remove(o)
 }
 
-// passed drops stored messages from those shown as under way, when the client's view has moved past their
-// seqs.
+// passed removes from the outbox those sent messages of v whose seqs are at most have.
 func (c *core) passed(v *conv) {
 	for _, l := range c.lanesOf(v.id, v.peer) {
 		for _, o := range slices.Clone(l.show) {
@@ -641,10 +639,11 @@ func (c *core) lanesOf(conv, peer string) []*lane {
 	return ls
 }
 
-// lookFor searches the history of o's conversation above from, to the end, for o. Spec: P-4.7, P-6.6.
+// lookFor searches the history of the conversation, from the seq after from to the end, for o.
+// Spec: P-4.7, P-6.6.
 func (c *core) lookFor(o *outgoing, from uint64) {
 	id := c.target(o)
-	if id == "" { // there is no such conversation yet, so it is not in it
+	if id == "" { // the conversation does not exist yet, so o is not stored
 		o.look = false
 		c.raise(o, o.until)
 		c.wakeLane(o.lane)
@@ -702,8 +701,8 @@ func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 	}
 }
 
-// removedSince tells whether retention may have removed o: entries above from are gone, and the remaining
-// ones are younger than o.
+// removedSince reports whether retention may have removed o: entries above from are gone, and the remaining ones
+// are younger than o.
 func removedSince(o *outgoing, from uint64, p *petrelv1.HistoryPage) bool {
 	return p.FirstSeq > from+1 && from > 0 ||
 		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq &&

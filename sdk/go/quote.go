@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxQuotes     = 512 // of one conversation that are kept; those beyond are asked for again
+	maxQuotes     = 512 // quotes kept for one conversation; one more empties the cache
 	maxQuoteBytes = 256 // of a body, P-5.9
 )
 
@@ -17,7 +17,7 @@ const (
 type quotes struct {
 	// by seq; shared with snapshots: replaced, never changed. nil: the user may not read it
 	quoted map[uint64]*petrelv1.Quote
-	wanted map[uint64]bool // not known, by seq; true: asked for
+	wanted map[uint64]bool // quotes to be loaded, by seq; true: the request is under way
 }
 
 // quote returns the known quote of the entry seq, which an entry of the conversation answers. An unknown one
@@ -44,14 +44,15 @@ func (c *core) quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
 	return nil, false
 }
 
-// takeQuotes keeps the quotes of a page whose entries are applied already. Held entries need no stored quote.
+// takeQuotes keeps the quotes that come with a page. The entries of the page have been applied before.
 func (v *conv) takeQuotes(list []*petrelv1.Quote) {
 	for _, q := range list {
 		v.keepQuote(q.Seq, q)
 	}
 }
 
-// keepQuote keeps the newer one of two copies. An edit that is held may be newer than both.
+// keepQuote stores a quote, unless the stored one is newer. Then it applies the held edits and recalls, which may
+// be newer still.
 func (v *conv) keepQuote(seq uint64, q *petrelv1.Quote) {
 	old := v.quoted[seq]
 	if old != nil && q != nil && max(old.EditedBy, old.RecalledBy) > max(q.EditedBy, q.RecalledBy) {
@@ -66,7 +67,7 @@ func (v *conv) keepQuote(seq uint64, q *petrelv1.Quote) {
 	}
 }
 
-// foldQuote applies an edit or a recall to the quote of its target. Spec: P-5.9.
+// foldQuote applies m to the stored quote of its target, if m is an edit or a recall. Spec: P-5.9.
 func (v *conv) foldQuote(m *petrelv1.Message) {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Edit:
@@ -145,7 +146,7 @@ func (c *core) askQuote(v *conv, seq uint64) {
 		if later {
 			v.repairAt = c.retryAt(e)
 		}
-		if f == nil || later { // on the next connection, or when the server can
+		if f == nil || later { // ask again on the next connection, or after the wait
 			v.wanted[seq] = false
 			c.asking[v] = struct{}{}
 			return

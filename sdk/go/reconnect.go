@@ -13,25 +13,26 @@ const (
 	firstWait = time.Second // after a lost connection, P-3.6
 	maxWait   = 30 * time.Second
 
-	// A frozen gateway accepts connections and says nothing. So a try ends after 3 s, and after twice as long
-	// in each further round, because the link may be that slow.
+	// A frozen gateway accepts connections and says nothing, so a try ends after 3 s. The limit doubles with each
+	// round, because the link may be that slow.
 	firstLimit = 3 * time.Second
 	maxLimit   = 15 * time.Second
-	// besideAfter is the wait for an address before the next one is tried beside it.
+	// besideAfter is how long the newest try has to last before the next address is tried in parallel.
 	besideAfter = time.Second
-	// steady is the lifetime of a connection after whose end the client goes elsewhere at once: one that
-	// always ends soon must not be made again and again.
+	// steady is how long a connection must have lasted for the client to go to another gateway without a pause.
+	// After a shorter one it pauses, so that it does not reconnect in a loop.
 	steady = 5 * time.Second
-	// spread is the time over which the clients of a gateway that shuts down come to the others.
+	// spread is the longest random delay before a client of a lost gateway goes to another one, so that not all
+	// of them come at once.
 	spread = 300 * time.Millisecond
 )
 
 // errSilent ends a connection to a server that does not answer.
 var errSilent = errors.New("the server is silent")
 
-// reach is the state of connecting. A round asks for a token, and then tries the addresses: the next one when
-// one fails, and beside one that is slow. The first welcome wins. Between rounds there are pauses. Spec:
-// P-3.6, P-3.7.
+// reach is the state of connecting. A round asks for a token, and then tries the addresses in turn: it tries the
+// next one when one fails, and in parallel to a slow one. The first welcome wins. There are pauses between
+// rounds. Spec: P-3.6, P-3.7.
 type reach struct {
 	running bool
 	places  places
@@ -46,11 +47,11 @@ type reach struct {
 	asking   bool   // for a token
 	token    string // of this round
 	refused  string // the token that the server has refused
-	askAnew  bool   // another one was asked for since
+	askAnew  bool   // another one was requested since the refusal
 	why      error  // the newest failure of the round
 	retryNot time.Duration
 
-	patience   time.Duration // by which the client is more patient than usual. Spec: S-5.8
+	patience   time.Duration // added to the wait for an answer. Spec: S-5.8
 	patientFor asked         // until a request of this kind is answered
 }
 
@@ -66,14 +67,14 @@ func newReach(url string) reach {
 	return reach{places: newPlaces(url), limit: firstLimit, wait: firstWait}
 }
 
-// start begins to connect: Run was called.
+// start begins to connect. Run calls it.
 func (c *core) start() {
 	c.reach.running = true
 	c.reach.wait, c.reach.limit = firstWait, firstLimit
 	c.round("")
 }
 
-// stop ends all tries and connections: Run ends with err.
+// stop ends all tries and the connection, when Run ends with err.
 func (c *core) stop(err error) {
 	c.endTries()
 	if c.live != nil {
@@ -84,13 +85,13 @@ func (c *core) stop(err error) {
 	c.setStatus(Status{State: Offline, Err: err})
 }
 
-// end ends Run: a person has to act.
+// end makes Run return err, which no further try can mend.
 func (c *core) end(err error) {
 	c.endTries()
 	c.out.ended, c.out.err = true, err
 }
 
-// round begins a new round with the first address; it may leave one out.
+// round begins a new round. It leaves out the address without; "" leaves out none.
 func (c *core) round(without string) {
 	r := &c.reach
 	r.pause, r.without, r.why, r.retryNot = time.Time{}, without, nil, 0
@@ -106,7 +107,7 @@ func (c *core) askToken() {
 	c.out.woken = true
 }
 
-// tokenCame: the source of tokens has answered.
+// tokenCame applies the answer of the token source.
 func (c *core) tokenCame(token string, err error) {
 	r := &c.reach
 	if !r.asking {
@@ -140,7 +141,7 @@ func (c *core) tryNext() bool {
 	return true
 }
 
-// opened: a connection stands. The client introduces itself. Spec: P-3.1.
+// opened sends the hello over a new connection. Spec: P-3.1.
 func (c *core) opened(conn uint64) {
 	t := c.reach.find(conn)
 	if t == nil {
@@ -197,7 +198,7 @@ func (c *core) frame(conn uint64, f *petrelv1.ServerFrame) {
 	}
 }
 
-// closed: a connection has ended, or could not be made.
+// closed applies the end of a connection, or of the attempt to make one.
 func (c *core) closed(conn uint64, err error) {
 	if c.live != nil && c.live.conn == conn {
 		c.lost(fmt.Errorf("connection ended: %w", err))
@@ -206,7 +207,7 @@ func (c *core) closed(conn uint64, err error) {
 	}
 }
 
-// failed continues after a try without a welcome.
+// failed ends a try that got no welcome, and continues the round.
 func (c *core) failed(t *try, err error) {
 	r := &c.reach
 	r.tries = slices.DeleteFunc(r.tries, func(x *try) bool { return x == t })
@@ -236,7 +237,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// rest pauses before the next round. Spec: P-3.5, P-3.6.
+// rest pauses before the next round. The pause is random; atLeast is what the server asks for, or 0.
+// Spec: P-3.5, P-3.6.
 func (c *core) rest(why error, atLeast time.Duration) {
 	r := &c.reach
 	pause := r.wait/2 + c.part(r.wait/2)
@@ -253,7 +255,7 @@ func (c *core) rest(why error, atLeast time.Duration) {
 // part returns a random part of d.
 func (c *core) part(d time.Duration) time.Duration { return time.Duration(c.random() * float64(d)) }
 
-// welcomed makes a try the connection of the client. The other tries end.
+// welcomed makes t the connection of the client, and ends the other tries.
 func (c *core) welcomed(t *try, w *petrelv1.Welcome) {
 	r := &c.reach
 	r.tries = slices.DeleteFunc(r.tries, func(x *try) bool { return x == t })
@@ -266,8 +268,8 @@ func (c *core) welcomed(t *try, w *petrelv1.Welcome) {
 	}
 }
 
-// lost continues after the end of the connection. If it has lasted, the client goes to another gateway at
-// once. Spec: P-3.6.
+// lost continues after the end of the connection. If it lasted for steady, the client goes to another gateway
+// without a pause. Spec: P-3.6.
 func (c *core) lost(err error) {
 	r := &c.reach
 	addr, lasted := c.live.addr, c.now.Sub(c.live.began) >= steady
@@ -292,7 +294,7 @@ func (c *core) lost(err error) {
 		r.places.silent[addr] = true
 	case away:
 		r.places.sendsAway(addr)
-	case e != nil: // it was about this client: it would be the same elsewhere
+	case e != nil: // the refusal is about this client, so other gateways would refuse it too
 		c.rest(err, e.RetryAfter)
 		return
 	}
@@ -311,8 +313,8 @@ func (c *core) lost(err error) {
 	c.out.woken = true
 }
 
-// wakeUp: the device was asleep, or has another network. The client does not trust the connection that it
-// has, and does not wait for the next try. Spec: P-7.3.
+// wakeUp is called when the device was asleep, or has another network. It pings the server over the present
+// connection, or ends the pause before the next try. Spec: P-7.3.
 func (c *core) wakeUp() {
 	r := &c.reach
 	switch {

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	together     = 64               // frames applied before what they say is stored and told
+	together     = 64               // frames applied in one turn, with one write of the store
 	tokenTimeout = 15 * time.Second // for the source of tokens
 )
 
-// arrival is a frame of a connection; nil with the reason why the connection has ended.
+// arrival is a frame of a connection. With a nil frame the connection has ended; err says why.
 type arrival struct {
 	conn  uint64
 	frame *petrelv1.ServerFrame
@@ -28,7 +28,7 @@ type turns struct {
 	ctx      context.Context // of this Run
 	running  sync.WaitGroup
 	arrivals chan arrival      // capacity framesAhead; full: nothing more is read from the sockets
-	results  chan func(*core)  // of what else was begun; capacity 0: who has one waits
+	results  chan func(*core)  // results of dials and of token requests; capacity 0: their goroutines wait
 	ends     map[uint64]func() // end a connection, by number
 }
 
@@ -88,7 +88,7 @@ func (t *turns) step(timer *time.Timer) (ended bool, err error) {
 	return out.ended, out.err
 }
 
-// take applies frames that have come, many at once.
+// take applies a and the frames that wait behind it, up to together in one turn.
 func (t *turns) take(a arrival) {
 	all := make([]arrival, 1, together)
 	all[0] = a
@@ -139,7 +139,7 @@ func (t *turns) dial(d dial) {
 			return
 		}
 		t.tell(func(k *core) {
-			if t.ends[d.conn] != nil { // it was not given up meanwhile
+			if t.ends[d.conn] != nil { // the core has not dropped it meanwhile
 				t.c.links[d.conn] = l
 				k.opened(d.conn)
 			}

@@ -43,10 +43,10 @@ func (c *Client) handles(of []*outgoing) []*Outgoing {
 	return out
 }
 
-// Send takes a message and returns at once; it is sent when the client is connected, after the earlier
-// messages of the same conversation. From then on it is kept (in the store, if there is one) and sent again
-// until its fate is known, at most 30 days. The error is that of a draft that cannot be sent, or of the
-// store. Spec: P-4.
+// Send takes a message and returns at once. The client keeps the message, in the store if there is one, and sends
+// it when it is connected, after the earlier messages of the same conversation. It repeats the send until the
+// outcome is known, for at most 30 days. The error is that of a draft that cannot be sent, or of the store.
+// Spec: P-4.
 func (c *Client) Send(d Draft) (*Outgoing, error) {
 	var o *outgoing
 	var row Row
@@ -90,7 +90,7 @@ func (o *Outgoing) Time() time.Time {
 }
 
 // State returns the state of the message. conv and seq are set when it is Sent. err is an *Error when it is
-// Rejected, and while it is Sending if the server has put it off: it is sent again then.
+// Rejected. It is also set while the message is Sending, if the server has put it off: then it is sent again.
 func (o *Outgoing) State() (s SendState, conv string, seq uint64, err error) {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 type Personal struct {
 	MutedUntil time.Time // until then the person is not disturbed; zero: never muted
 	Notify     string    // of which messages the person is told: "all", "mentions", "nothing"; "": not set
-	Pinned     uint64    // above 0: it stands at the top, in the order of these
+	Pinned     uint64    // above 0: at the top of the list, in the order of these numbers
 	Archived   bool
 	Unread     bool   // the person wants it to look unread
 	ClearedTo  uint64 // nothing up to this seq is shown
@@ -78,7 +78,7 @@ func (c *core) takePersonal(p *petrelv1.SyncPage) {
 	if p.PersonalReset {
 		for of, names := range c.settings {
 			for name := range names {
-				if !c.live.pushed[settingKey(of, name)] { // what was pushed meanwhile may be newer than the page
+				if !c.live.pushed[settingKey(of, name)] { // a pushed value may be newer than the page
 					c.dropSetting(of, name)
 				}
 			}

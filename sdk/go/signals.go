@@ -22,11 +22,11 @@ const (
 
 // lossy is the momentary state: nothing of it is stored, and it is gone with the connection.
 type lossy struct {
-	typing   map[*conv]map[string]time.Time // until when a user is shown as typing
-	told     map[string]time.Time           // when the server was told last that the user is typing, by target
+	typing   map[*conv]map[string]time.Time // when a user stops being shown as typing
+	told     map[string]time.Time           // time of the last typing signal of this user, by target
 	signals  []heard                        // the oldest first
-	watch    []string                       // whose presence the application wants to know
-	presence map[string]Presence            // of these, as far as is known
+	watch    []string                       // users whose presence the application wants to know
+	presence map[string]Presence            // known presence of the watched users
 }
 
 type heard struct {
@@ -38,7 +38,7 @@ type heard struct {
 // offline. Spec: P-13.6.
 type Presence struct {
 	Online bool
-	Last   time.Time // of who is offline: until when they were online, to 10 minutes; zero: not known
+	Last   time.Time // when an offline user was last online, rounded to 10 minutes; zero: not known
 }
 
 // sayTyping sends that the user is writing, at most every 3 s for each target.
@@ -109,7 +109,7 @@ func (c *core) takeLossy(ev *petrelv1.Events) {
 	}
 	for _, p := range ev.Presences {
 		if !slices.Contains(c.lossy.watch, p.User) {
-			continue // of a list of before
+			continue // of an earlier watch
 		}
 		got := Presence{Online: p.Online}
 		if p.LastMs > 0 {
@@ -125,8 +125,8 @@ func (c *core) takeLossy(ev *petrelv1.Events) {
 	}
 }
 
-// takeSignal keeps the newest signal of each conversation, sender and kind. A held signal comes again
-// although the client has it. Spec: P-13.1.
+// takeSignal keeps the newest signal of each conversation, sender and kind. The server may send a held signal a
+// second time; the client ignores the copy. Spec: P-13.1.
 func (c *core) takeSignal(s *petrelv1.Signal, now time.Time) {
 	if s.Kind == Typing {
 		c.takeTyping(s, now)
@@ -150,8 +150,8 @@ func (c *core) takeSignal(s *petrelv1.Signal, now time.Time) {
 	c.changed.Signals = true
 }
 
-// takeTyping shows that a user is typing, unless the client has the finished message already: then the signal
-// was sent before the message and came after it. Spec: P-13.3.
+// takeTyping shows that a user is typing. It ignores a signal that arrives after the message for which the user
+// typed. Spec: P-13.3.
 func (c *core) takeTyping(s *petrelv1.Signal, now time.Time) {
 	v := c.convs[s.Conv]
 	if v == nil || s.From == c.meta.User || v.wrote(s.From, s.Head) {
@@ -172,7 +172,7 @@ func (c *core) takeTyping(s *petrelv1.Signal, now time.Time) {
 		c.changed.touch(v.id)
 	}
 	of[s.From] = now.Add(typingShown)
-	c.out.woken = true // it ends
+	c.out.woken = true // step has to set the alarm for its end
 }
 
 // wrote tells whether the client has an entry of a user above a seq.
@@ -190,7 +190,7 @@ func (v *conv) wrote(user string, seq uint64) bool {
 	return false
 }
 
-// stopTyping is called when an entry arrives: its sender has finished it. Spec: P-13.3.
+// stopTyping stops showing user as typing, because an entry of theirs has arrived. Spec: P-13.3.
 func (c *core) stopTyping(v *conv, user string) {
 	if _, typing := c.lossy.typing[v][user]; typing {
 		delete(c.lossy.typing[v], user)

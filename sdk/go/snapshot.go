@@ -17,13 +17,13 @@ type Conversation struct {
 	Role  petrelv1.Role
 	Left  bool   // the user is no member any more
 	Head  uint64 // the highest seq heard of
-	// the client holds what the user may read up to here; below Head: more is coming
+	// Have is the seq up to which the client has all that the user may read; below Head: more is coming.
 	Have     uint64
-	Unread   int                          // messages of others behind Read, P-8.7
+	Unread   int                          // unread messages of others, P-8.7
 	Read     uint64                       // the user's own read cursor
 	Known    bool                         // false: the server has not said yet what it is
 	Last     *Message                     // the newest message with a text or data that is held, or nil
-	Receipts map[string]*petrelv1.Receipt // how far other users are, by user, as far as is known; must not be changed
+	Receipts map[string]*petrelv1.Receipt // known cursors of other users, by user; must not be changed
 	Typing   []string                     // others who are typing now, sorted
 	// Damaged are the entries that the server cannot read at present, oldest first:
 	// holes among those that Messages returns. An operator has to repair the store.
@@ -31,7 +31,7 @@ type Conversation struct {
 	Damaged []Range
 
 	Mentions []uint64 // seqs of unread messages that mention the user, ascending; of very many the oldest
-	Personal Personal // what the user has set of it
+	Personal Personal // the user's settings of it
 }
 
 // Range is the range of seqs from From to To, both included.
@@ -51,8 +51,8 @@ type Message struct {
 	Delivered, Read int
 }
 
-// NeedsNewerVersion tells whether the message has a body that this version of the SDK does not know. Show
-// that a newer version of the application can show it; it is not a recalled one. Spec: P-2.7.
+// NeedsNewerVersion reports whether the message has a body that this version of the SDK does not know. It is not
+// a recalled message: show that a newer version of the application can display it. Spec: P-2.7.
 func (m Message) NeedsNewerVersion() bool {
 	return m.Body == nil && m.RecalledBy == 0 && m.EditedBy == 0 && !m.Withheld && !m.Lost
 }
@@ -140,7 +140,7 @@ func (c *core) pending(conv, peer string) []*outgoing {
 	return out
 }
 
-// olderThan returns the end of the next page of older entries; 0: there is none to ask for.
+// olderThan returns the seq below which the next page of older entries ends; 0: there are no older entries.
 func (c *core) olderThan(conv string) uint64 {
 	v := c.convs[conv]
 	if v == nil || !v.known || v.low <= v.floor() {
@@ -174,8 +174,8 @@ func (c *core) passOlderDamage(v *conv, before uint64, damage Range) (more bool)
 	return v.low > v.floor()
 }
 
-// prepend puts a page of older entries in front. A page that does not end
-// where v begins now, since two were asked for at once, is dropped.
+// prepend puts a page of older entries in front of the held ones. It drops a page that does not end where the
+// held entries begin, as when Older was called twice at once.
 func (c *core) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more bool) {
 	if v.low+1 != before {
 		return v.low > v.floor()

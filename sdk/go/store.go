@@ -12,8 +12,8 @@ import (
 type Store struct {
 	// Load returns all rows, in any order. It is called once, by New.
 	Load func() ([]Row, error)
-	// Write puts all rows or none. They survive the end of the process. After an
-	// error nothing is known, and the client stops.
+	// Write writes all rows or none. They survive the end of the process. After an error it is unknown what was
+	// written, and the client stops.
 	Write func(rows []Row) error
 	// Sync makes what was written survive a loss of power. The client calls it
 	// before it sends a message for the first time. Spec: P-4.9.

@@ -48,7 +48,7 @@ type outgoingRow struct {
 	ComposedMs int64  `json:"composed_ms"`
 	Look       bool   `json:"look,omitempty"`
 	Stale      bool   `json:"stale,omitempty"`
-	// State is that of a message that was not sent; 0: it is still to be sent.
+	// State is set if the message has failed; 0: it is still to be sent.
 	State SendState `json:"state,omitempty"`
 	Error *Error    `json:"error,omitempty"` // of a rejected one
 }
@@ -80,8 +80,9 @@ func (c *core) store(o *outgoing) {
 	c.toSync = append(c.toSync, o)
 }
 
-// row returns the stored form of o. A row of Send that arrives after a newer one of Run does no harm: o has
-// not been sent before it is stored, so its first after holds, under whatever history.
+// row returns the stored form of o. Client.Send writes its row outside of Run, so that row may overwrite a newer
+// one. This does no harm: o is not sent before that row is written, so its first after is right, under any
+// history.
 func (o *outgoing) row() Row {
 	b, err := o.send.MarshalVT()
 	if err == nil {
@@ -189,7 +190,7 @@ func (c *core) load(rows []Row) (err error) {
 			}
 		}
 	}
-	clear(c.rows) // folding what is folded changes nothing
+	clear(c.rows) // the stored entries have these edits and recalls already
 	for id := range c.convs {
 		c.changed.touch(id)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// startSync asks for the changes since the last sync; if one is under way, another follows it. Spec: P-6.2,
-// P-6.4.
+// startSync asks for the changes since the last sync; if one is under way, another follows it.
+// Spec: P-6.2, P-6.4.
 func (c *core) startSync() {
 	lv := c.live
 	if lv == nil {
@@ -56,7 +56,7 @@ func (c *core) takeSync(p *petrelv1.SyncPage) {
 		return
 	}
 	lv.syncing = false
-	if lv.again { // something moved meanwhile: not the whole list yet
+	if lv.again { // another sync was requested meanwhile
 		c.startSync()
 	}
 	c.meta.Synced = true
@@ -73,7 +73,7 @@ func (c *core) takeSync(p *petrelv1.SyncPage) {
 
 // takeState applies the state of one conversation from a sync.
 func (c *core) takeState(s *petrelv1.ConvState) {
-	if s.Damaged { // nothing else is known of it: what is held stays. Spec: P-9.5
+	if s.Damaged { // the state is otherwise empty: keep what is held. Spec: P-9.5
 		return
 	}
 	v := c.convs[s.Conv]
@@ -104,8 +104,9 @@ func (c *core) takeState(s *petrelv1.ConvState) {
 	c.repair(v)
 }
 
-// meet sets the beginning of a conversation for this client: after the entries from before the first sync,
-// else at the first entry that may be read. Spec: P-6.7.
+// meet sets where the held entries of a new conversation begin. In the first sync of the client that is Newest
+// entries below the head. Later it is the first entry that the user may read, at most Keep entries below the
+// head. Entries in newest and pushed ones are held in any case. Spec: P-6.7.
 func (c *core) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) {
 	v.known = true
 	floor := v.floor()
@@ -116,7 +117,7 @@ func (c *core) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) 
 	if len(newest) > 0 {
 		from = min(from, newest[0].Seq-1)
 	}
-	for seq := range v.held { // pushed before the sync: it came while the client was there
+	for seq := range v.held { // pushed before this sync
 		from = min(from, seq-1)
 	}
 	v.low, v.have = from, from
@@ -124,7 +125,7 @@ func (c *core) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) 
 	c.passed(v)
 }
 
-// extend takes the newest entries of a sync, if they join the held ones.
+// extend applies the newest entries of a sync. If entries are missing below them, they wait in held.
 func (c *core) extend(v *conv, newest []*petrelv1.Message) {
 	if len(newest) == 0 {
 		c.takeHeld(v)
@@ -142,8 +143,9 @@ func (c *core) extend(v *conv, newest []*petrelv1.Message) {
 	c.takeHeld(v)
 }
 
-// answersNothing removes the reply reference of a message: another entry may stand at its seq now. A message
-// that the server looks up by its id may be stored as it is. Spec: P-6.6.
+// answersNothing removes the reply reference of a message that waits to be sent, after a change of the history:
+// another entry may have that seq now. It does not change a message that the server looks up by its id, because
+// an earlier attempt may have stored it with the reference. Spec: P-6.6.
 func (c *core) answersNothing(o *outgoing) {
 	if o.state != Sending || o.send.Rel.GetReplyTo() == 0 || o.aims() || o.tried && o.send.After == nil {
 		return
@@ -156,7 +158,8 @@ func (c *core) answersNothing(o *outgoing) {
 	c.store(o)
 }
 
-// forget drops the state of another history id; messages to be sent stay. Spec: P-3.4, P-6.6.
+// forget drops the state of the former history, when the history id has changed or the server went back. It keeps
+// the messages that are still to be sent. Spec: P-3.4, P-6.6.
 func (c *core) forget() {
 	for id, v := range c.convs {
 		c.dropEntries(v)
@@ -175,7 +178,7 @@ func (c *core) forget() {
 	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
 	c.changed.List = true
 	clear(c.asking)
-	// before its first welcome a client has told no seqs: those in drafts are from elsewhere
+	// before its first welcome the client has shown no seqs: the drafts have theirs from elsewhere
 	had := c.meta.History != ""
 	for _, o := range c.byAge() {
 		if had {
@@ -184,7 +187,7 @@ func (c *core) forget() {
 		switch {
 		case had && o.state == Sending && o.aims():
 			o.stale, o.look, o.from, o.until = true, o.tried, 0, 0
-		case o.state == Sent: // and not met in the history: nobody knows any more
+		case o.state == Sent: // its entry has not arrived, and will not
 			c.remove(o)
 			continue
 		case o.state != Sending, o.send.After == nil: // the server looks up the id of the latter

@@ -16,10 +16,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// TokenSource gives the access token for a hello or a call. refused is the
-// token that the server has just refused, "" if none: a source that has no
-// other one returns an error, or the same again. A refusal as an [*Error] that
-// is not retryable ends Run; after any other error the client tries again.
+// TokenSource returns the access token for a hello or a call. refused is the token that the server has just
+// refused, or "". A source that has no other token returns an error, or the same token again. An [*Error] that is
+// not retryable ends Run; after any other error the client tries again.
 type TokenSource func(ctx context.Context, refused string) (string, error)
 
 // StaticToken is a source with one token.
@@ -27,7 +26,7 @@ func StaticToken(token string) TokenSource {
 	return func(context.Context, string) (string, error) { return token, nil }
 }
 
-// tokenCache asks a source for one token at a time.
+// tokenCache calls a source once at a time.
 type tokenCache struct {
 	source TokenSource
 	turn   chan struct{} // capacity 1: one call of source at a time; full: others wait
@@ -62,7 +61,7 @@ type Tokens struct {
 	AccessExpires  time.Time `json:"access_expires"`
 	Refresh        string    `json:"refresh_token"`
 	RefreshExpires time.Time `json:"refresh_expires"`
-	// RequestID is that of a refresh that was begun: repeating it is safe.
+	// RequestID belongs to a refresh that has begun: with it the refresh can be repeated.
 	RequestID string `json:"request_id,omitempty"`
 }
 
@@ -74,7 +73,8 @@ func tokensOf(r *petrelv1.LoginResponse) Tokens {
 	}
 }
 
-// Auth turns credentials into tokens. Empty request ids are set. Refusals are an [*Error]. Spec: P-11.
+// Auth turns credentials into tokens. It makes a request id where that is empty. Refusals are an [*Error].
+// Spec: P-11.
 type Auth struct {
 	URL  string       // of the server's HTTP API: http:// or https://, host:port
 	HTTP *http.Client // nil: http.DefaultClient
@@ -110,8 +110,8 @@ func (a Auth) Exchange(ctx context.Context, r *petrelv1.ExchangeRequest) (Tokens
 	return authAnswer(a.client().Exchange(ctx, connect.NewRequest(r)))
 }
 
-// Refresh turns a refresh token into a new pair. Store the pair, and the
-// request id before the call: the refresh token works once.
+// Refresh turns a refresh token into a new pair of tokens. The refresh token works once: so store the request id
+// before the call, and the pair after it.
 func (a Auth) Refresh(ctx context.Context, r *petrelv1.RefreshRequest) (Tokens, error) {
 	setRequestID(r)
 	return authAnswer(a.client().Refresh(ctx, connect.NewRequest(r)))

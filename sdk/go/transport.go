@@ -48,8 +48,8 @@ type link struct {
 	err error      // what ended the link
 }
 
-// heardConn records when bytes arrive, and when the socket takes some: then its buffer has room again. Spec:
-// P-7.1.
+// heardConn records when bytes arrive, and when the socket takes bytes: a sign that its send buffer has room.
+// Spec: P-7.1.
 type heardConn struct {
 	net.Conn
 	l *link
@@ -113,7 +113,7 @@ func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dia
 	if at.Path == "" || at.Path == "/" {
 		at.Path = wsPath
 	}
-	// No connection waits for another request: one that is refused, or comes too late, closes.
+	// No idle connections are kept: one whose upgrade is refused, or comes too late, is closed.
 	one := &http.Transport{DialContext: dial, TLSClientConfig: t, MaxIdleConnsPerHost: -1}
 	conn, answer, err := websocket.Dial(ctx, at.String(),
 		&websocket.DialOptions{HTTPClient: &http.Client{Transport: one}})
@@ -134,8 +134,8 @@ func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dia
 	return nil
 }
 
-// resumable returns a TLS configuration that keeps the server's session tickets: reconnecting costs both
-// sides less then. t is not changed.
+// resumable returns a TLS configuration that keeps the session tickets of the server, so that reconnecting costs
+// both sides less. t is not changed.
 func resumable(t *tls.Config) *tls.Config {
 	if t == nil {
 		t = &tls.Config{}
@@ -148,12 +148,13 @@ func resumable(t *tls.Config) *tls.Config {
 	return t
 }
 
-// upgradeRefusal returns the server's answer to a refused upgrade. Spec: P-9.1.
+// upgradeRefusal returns the error in the server's answer to a refused upgrade, or err if there is none.
+// Spec: P-9.1.
 func upgradeRefusal(r *http.Response, err error) error {
 	if r == nil || r.Body == nil {
 		return err
 	}
-	b, _ := io.ReadAll(io.LimitReader(r.Body, 4096)) // what is missing shows below
+	b, _ := io.ReadAll(io.LimitReader(r.Body, 4096)) // a cut answer fails to parse below
 	var e petrelv1.Error
 	if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, &e) != nil || e.Code == "" {
 		return err
@@ -299,7 +300,7 @@ func (l *link) write(ctx context.Context) error {
 	}
 }
 
-// push queues a frame; the socket's end shows at the reader.
+// push queues a frame. After the end of the socket it is lost; the reader reports that end.
 func (l *link) push(f frame) {
 	l.mu.Lock()
 	l.out = append(l.out, f)
@@ -307,8 +308,8 @@ func (l *link) push(f frame) {
 	signal(l.ready)
 }
 
-// ended returns the reason for the end of the link: the code of the close frame as an *Error if there was
-// one. It counts only if the kick with the same code was lost. Spec: P-1.6.
+// ended returns the reason for the end of the link. A close frame with a code of the server becomes an *Error;
+// the client needs it only if the kick with the same code was lost. Spec: P-1.6.
 func (l *link) ended() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

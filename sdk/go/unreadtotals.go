@@ -7,8 +7,8 @@ type Unread struct {
 	Mentions      int // of the user: the sum of len(Conversation.Mentions)
 }
 
-// unreadTotals are the sums, kept up to date with each change: adding up thousands of conversations for each
-// message would cost more than the message.
+// unreadTotals keeps the sums over all conversations up to date with each change. Adding up thousands of
+// conversations for each message would cost more than the message.
 type unreadTotals struct {
 	total Unread
 	by    map[string]unreadIn // conversations that have some
@@ -17,7 +17,7 @@ type unreadTotals struct {
 // unreadIn has the unread counts of one conversation.
 type unreadIn struct{ messages, mentions int }
 
-// countUnread recounts the conversations that have changed since the last flush.
+// countUnread recounts the conversations that have changed since the last prepare.
 func (c *core) countUnread() {
 	before := c.unread.total
 	for id := range c.changed.convs {

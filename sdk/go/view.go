@@ -29,10 +29,9 @@ func (c *Client) Direct(user string) (conv string) {
 	return conv
 }
 
-// Messages returns the held entries of a conversation above after, oldest first, at most limit (0: all). The
-// only holes among them are entries that the user may not read and those in Conversation.Damaged. Edits and
-// recalls are applied to their targets and are entries of their own as well.
-// and are entries of their own as well.
+// Messages returns the held entries of a conversation above after, oldest first, at most limit (0: all). The only
+// holes among them are entries that the user may not read and those in Conversation.Damaged. Edits and recalls
+// are applied to their targets, and are entries of their own as well.
 func (c *Client) Messages(conv string, after uint64, limit int) (all []Message) {
 	c.do(func(k *core) {
 		if v := k.convs[conv]; v != nil {
@@ -42,8 +41,8 @@ func (c *Client) Messages(conv string, after uint64, limit int) (all []Message) 
 	return all
 }
 
-// Pending returns the messages to a conversation that are not among its Messages yet: under way, or refused
-// and not discarded. Oldest first.
+// Pending returns the user's messages to a conversation that are not among its Messages: those under way, and
+// failed ones that are not discarded. Oldest first.
 func (c *Client) Pending(conv string) (all []*Outgoing) {
 	c.do(func(k *core) {
 		peer := ""
@@ -61,9 +60,9 @@ func (c *Client) PendingTo(user string) (all []*Outgoing) {
 	return all
 }
 
-// Older reads up to limit entries (0: the server's page) from before those that Messages returns and puts
-// them in front. more is false when there are none before them. It waits for the connection. Entries that the
-// server cannot read are passed over, and listed in Conversation.Damaged.
+// Older loads up to limit entries (0: as many as a page of the server has) that precede those of Messages, and
+// adds them there. more is false when none are left. It waits for the connection. Entries that the server cannot
+// read are skipped, and listed in Conversation.Damaged.
 func (c *Client) Older(ctx context.Context, conv string, limit int) (more bool, err error) {
 	before := uint64(0)
 	c.do(func(k *core) { before = k.olderThan(conv) })
@@ -82,9 +81,10 @@ func (c *Client) Older(ctx context.Context, conv string, limit int) (more bool, 
 	return more, nil
 }
 
-// Since reads entries of a conversation above after, oldest first, at most limit (0: the server's page): from
-// the held ones, or else from the history. A program that has to see every entry once keeps the last seq it
-// has seen and asks again when a Change names the conversation, until the result is empty.
+// Since returns entries of a conversation above after, oldest first, at most limit (0: as many as a page of the
+// server has). It takes them from the held ones, or else from the history. A program that has to see every entry
+// once keeps the last seq it has seen. It calls Since again when a Change names the conversation, until the
+// result is empty.
 func (c *Client) Since(ctx context.Context, conv string, after uint64, limit int) ([]Message, error) {
 	var out []Message
 	held := false
@@ -141,11 +141,11 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Quote returns the quote of the entry seq, which an entry of the conversation answers: its Rel has the
-// ReplyTo. A quote has at most 256 bytes of a text, and none of larger data; with Cut there is more. A
-// recalled message has RecalledBy and no body. nil with known true: the entry is not available to this user.
-// With known false the client asks the server, and a Change names the conversation when the answer is there.
-// The quote is shared and must not be modified. Spec: P-5.9.
+// Quote returns the quote of the entry seq, which another entry names in Rel.ReplyTo. A quote has at most 256
+// bytes of a text, and none of larger data; Cut says that there is more. A recalled message has RecalledBy and no
+// body. A nil quote with known true means that this user may not read the entry. With known false the client asks
+// the server, and a Change names the conversation when the answer is there. The quote is shared and must not be
+// modified. Spec: P-5.9.
 func (c *Client) Quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
 	c.do(func(k *core) { q, known = k.quote(conv, seq) })
 	return q, known
@@ -160,8 +160,8 @@ func (c *Client) Unread() (n Unread) {
 	return n
 }
 
-// Setting returns the value of a setting: of a conversation, of another user, or, if both are empty, of the
-// account. "" without one.
+// Setting returns the value of a setting; "" if it is not set. It belongs to a conversation, to another user, or,
+// if both are empty, to the account.
 func (c *Client) Setting(conv, user, name string) (value string) {
 	c.do(func(k *core) { value = k.settings.value(subject{conv, user}, name) })
 	return value
@@ -173,9 +173,9 @@ func (c *Client) Blocked() (users []string) {
 	return users
 }
 
-// Signals returns the newest signals of others, one of each conversation, sender and kind, at most a minute
-// old, the oldest first. Those of the kind [Typing] are left out: see [Conversation].Typing. They are shared
-// and must not be modified. A program that acts on each one once remembers the Ids that it has seen.
+// Signals returns the signals of the last minute, oldest first: of each conversation, sender and kind only the
+// newest. Those of the kind [Typing] are left out: see [Conversation].Typing. They are shared and must not be
+// modified. A program that acts on each one once remembers the Ids that it has seen.
 func (c *Client) Signals() (all []*petrelv1.Signal) {
 	c.do(func(k *core) { all = k.signals() })
 	return all

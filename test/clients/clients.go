@@ -1,8 +1,6 @@
-// Package clients has clients that write to one group and keep what they are
-// told, while the server under them is put back to an earlier state: some of the
-// Go SDK, and one that was written from the protocol alone
-// (test/foreign/python/device.py). In the end all of them hold what the server
-// holds, and nothing else.
+// Package clients has clients that write to one group and keep what they are told, while their server is put back
+// to an earlier state. Some use the Go SDK. One was written from the protocol alone
+// (test/foreign/python/device.py). In the end each of them must hold exactly what the server holds.
 package clients
 
 import (
@@ -25,12 +23,12 @@ import (
 )
 
 const (
-	maxPending = 4 // messages of one client without an answer; it composes no more meanwhile
+	maxPending = 4 // unanswered messages of one client; with more it does not write
 	writeEvery = 20 * time.Millisecond
-	settleTime = eventually.Limit // until all is answered, and all clients hold the same, when the server is left alone
+	settleTime = eventually.Limit // for all answers, and until all clients hold the same
 )
 
-// Options are who writes, and where.
+// Options name the clients, their servers and the group.
 type Options struct {
 	URLs    []string // ws://HOST:PORT, of each node
 	Users   []string // have a client of the Go SDK each
@@ -47,7 +45,7 @@ type Clients struct {
 	t       *testing.T
 	o       Options
 	writers []*writer
-	load    atomic.Bool // they write
+	load    atomic.Bool // the clients write
 	writing sync.WaitGroup
 }
 
@@ -56,12 +54,11 @@ type writer struct {
 	*petrel.Client
 	user   string
 	acked  atomic.Int64
-	cancel context.CancelFunc // disconnects it; nil: it is offline
+	cancel context.CancelFunc // disconnects the client; nil: it is offline
 	ran    chan struct{}      // closed when it is disconnected
 }
 
-// Start starts all clients, which write from now on, and waits until each of
-// them has an ack.
+// Start starts all clients, which write from then on, and waits until each of them has an ack.
 func Start(t *testing.T, o Options) *Clients {
 	t.Helper()
 	c := &Clients{t: t, o: o}
@@ -98,7 +95,7 @@ func (c *Clients) client(user string, i int) *petrel.Client {
 	return k
 }
 
-// write has a client write to the group, a few messages at a time.
+// write makes a client write to the group, a few messages at a time.
 func (c *Clients) write(ctx context.Context, w *writer) {
 	for n := 0; ctx.Err() == nil; n++ {
 		crowd.Wait(ctx, writeEvery)
@@ -121,7 +118,7 @@ func (c *Clients) write(ctx context.Context, w *writer) {
 	}
 }
 
-// Load says whether the clients write.
+// Load makes the clients write, or pause.
 func (c *Clients) Load(on bool) {
 	c.t.Helper()
 	c.load.Store(on)
@@ -132,7 +129,7 @@ func (c *Clients) Load(on bool) {
 	}
 }
 
-// Offline disconnects the clients of the Go SDK. They go on to write.
+// Offline disconnects the clients of the Go SDK. They go on writing into their outboxes.
 func (c *Clients) Offline() {
 	for _, w := range c.writers {
 		if w.cancel != nil {
@@ -143,7 +140,7 @@ func (c *Clients) Offline() {
 	}
 }
 
-// Online connects them.
+// Online connects the clients of the Go SDK.
 func (c *Clients) Online() {
 	for _, w := range c.writers {
 		if w.cancel != nil {
@@ -161,7 +158,7 @@ func (c *Clients) Online() {
 	}
 }
 
-// Acked is how many messages of the clients of the Go SDK were acked.
+// Acked returns how many messages of the clients of the Go SDK were acked.
 func (c *Clients) Acked() (n int64) {
 	for _, w := range c.writers {
 		n += w.acked.Load()
@@ -169,17 +166,17 @@ func (c *Clients) Acked() (n int64) {
 	return n
 }
 
-// AllAcked is Acked with those of the device.
+// AllAcked returns how many messages of all clients, the device included, were acked.
 func (c *Clients) AllAcked() int64 { return c.Acked() + int64(c.Device.Count().Acked) }
 
-// Pending are the client message ids of what has no answer yet.
+// Pending returns the client message ids of all messages without an answer.
 func (c *Clients) Pending() []string {
 	c.t.Helper()
 	return append(c.Device.Holds().Outbox, c.pending()...)
 }
 
-// AwaitLoss waits, behind the death of all servers, until each client knows of it. Then it has
-// read each ack that came before, and Pending has no message that was acked.
+// AwaitLoss is called after the death of all servers. It waits until each client has noticed that. Then the
+// clients have read every ack that came before, so Pending has no message that was acked.
 func (c *Clients) AwaitLoss() {
 	c.t.Helper()
 	eventually.True(c.t, "all clients have lost their connections", func() bool {
@@ -189,7 +186,7 @@ func (c *Clients) AwaitLoss() {
 	})
 }
 
-// pending is Pending of the clients of the Go SDK.
+// pending returns the unanswered messages of the clients of the Go SDK.
 func (c *Clients) pending() (ids []string) {
 	for _, w := range c.writers {
 		for _, o := range w.Pending(c.o.Group) {
@@ -201,7 +198,7 @@ func (c *Clients) pending() (ids []string) {
 	return ids
 }
 
-// Served waits until more messages of each client are acked.
+// Served waits until three more messages of each client are acked.
 func (c *Clients) Served(when string) {
 	c.t.Helper()
 	begun, device := time.Now(), c.Device.Count().Acked
@@ -222,7 +219,7 @@ func (c *Clients) Served(when string) {
 	c.t.Logf("%s: all are served after %v", when, time.Since(begun).Round(time.Millisecond))
 }
 
-// Settle has the clients write nothing more, and waits until all is answered.
+// Settle makes the clients pause, and waits until all messages are answered.
 func (c *Clients) Settle() {
 	c.t.Helper()
 	c.Load(false)
@@ -234,9 +231,8 @@ func (c *Clients) Settle() {
 	}
 }
 
-// Equal compares what each client holds with what the server holds. pending are
-// messages that were on their way at some moment before: each must be there. It
-// returns how many messages there are.
+// Equal compares what each client holds with what the server holds. pending has the ids of messages that were
+// under way before: the server must have each of them. Equal returns how many messages the server has.
 func (c *Clients) Equal(pending []string) int {
 	c.t.Helper()
 	want, ids := c.stored()
@@ -280,8 +276,8 @@ func (c *Clients) same(who string, want []string, held func() []string) {
 	}
 }
 
-// stored is what the server holds, as the operator reads it, and the client
-// message ids in it. None is there twice.
+// stored returns what the server holds, as the operator reads it, and the client message ids in it. It fails the
+// test if one is there twice.
 func (c *Clients) stored() (list []string, ids map[string]bool) {
 	c.t.Helper()
 	ids = map[string]bool{}

@@ -41,7 +41,7 @@ type deviceOptions struct {
 	MaxWaitMs int      `json:"maxWaitMs"`
 }
 
-// Count is how far the device is.
+// Count is the progress of the device.
 type Count struct {
 	State     string // "live" after the first sync of a connection
 	HistoryID string
@@ -49,8 +49,8 @@ type Count struct {
 	Outbox    int // messages
 	Syncs     int // that were answered, with all their pages
 	Resets    int
-	WentBack  []string // why the device found that the server had gone back; Spec: P-6.8
-	// SyncBegan is when the newest sync was sent, in seconds of Unix time.
+	WentBack  []string // the reasons for which the device found that the server had gone back; Spec: P-6.8
+	// SyncBegan is the Unix time at which the newest sync was sent, in seconds.
 	SyncBegan float64
 }
 
@@ -115,7 +115,7 @@ func (d *Device) line(v any) {
 	}
 }
 
-// do has the device carry out a command.
+// do makes the device carry out a command, and reads its answer.
 func (d *Device) do(command, answer any) {
 	d.t.Helper()
 	d.mu.Lock()
@@ -130,7 +130,7 @@ func (d *Device) do(command, answer any) {
 	}
 }
 
-// Count asks how far the device is.
+// Count asks the device for its progress.
 func (d *Device) Count() (n Count) {
 	d.t.Helper()
 	d.do(map[string]any{"do": "count"}, &n)
@@ -147,8 +147,7 @@ func (d *Device) Holds() (h Held) {
 	return h
 }
 
-// Reconnect has the device connect anew, and waits until it has synced: its sync
-// token names the present then.
+// Reconnect makes the device connect again, and waits until it has synced. Then its sync token is up to date.
 func (d *Device) Reconnect() {
 	d.t.Helper()
 	before := d.Count().Syncs
@@ -158,7 +157,7 @@ func (d *Device) Reconnect() {
 	}
 }
 
-// holds is what the device holds of a conversation; nil while it has a gap.
+// holds returns the messages of a conversation that the device holds; nil while it has a gap.
 func (d *Device) holds(conv string) (list []string) {
 	d.t.Helper()
 	c := d.Holds().Convs[conv]

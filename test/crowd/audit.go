@@ -7,8 +7,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Audit reads every conversation as the operator, from the server at base, and has the
-// checker judge everything.
+// Audit reads every conversation as the operator, from the server at base, and lets the checker judge the op log.
 func (w *Crowd) Audit(base string) {
 	w.t.Helper()
 	admin := w.Admin(base)

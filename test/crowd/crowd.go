@@ -1,8 +1,8 @@
-// Package crowd plays users who send, receive and read while a server, or a
-// cluster, is taken apart under them. They write an op log, which the checker
-// holds against what is there in the end.
+// Package crowd plays users who send, receive and read while a test kills, stops and cuts off their server, or
+// nodes of their cluster. They write an op log. In the end the checker compares it with what the server has
+// stored.
 //
-// PETREL_OPLOGS names a folder in which the op log of a run that fails stays.
+// PETREL_OPLOGS names a folder in which the op log of a failed run is kept.
 package crowd
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// SettleTime is how long messages may take to find their fate, and receivers
-// to catch up, when the server is left alone.
+// SettleTime is how long messages may take until their outcome is known, and receivers until they have caught up,
+// when the server is left alone.
 const SettleTime = eventually.Limit
 
-// Role is who does something over what.
+// Role is a user with the framing and the codec of their connections.
 type Role struct {
 	User    string
 	Framing wire.Framing
@@ -40,12 +40,12 @@ func (r Role) String() string {
 	return fmt.Sprintf("%s over %s %s", r.User, [...]string{"WebSocket", "TCP"}[r.Framing], r.Codec)
 }
 
-// Options are who there is and what they do.
+// Options name the users of a crowd, and what they do.
 type Options struct {
 	Seed      uint64
 	Senders   []Role
 	Receivers []Role // further devices, which keep up by events, syncs and history
-	Readers   []Role // read pages here and there
+	Readers   []Role // read random pages of history
 	Outsider  Role   // sends to the first group, of which it is no member
 	Groups    [][]string
 	Directs   [][2]string
@@ -53,15 +53,15 @@ type Options struct {
 	// URL is where a device connects: it is called before every attempt.
 	URL func(f wire.Framing, user, device string) string
 
-	// Pace is the time between two messages of a sender, who goes round its
-	// conversations then; 0: as many as the window takes, anywhere.
+	// Pace is the time between two messages of a sender, which then takes its conversations in turn; 0: it picks
+	// them at random, and sends as many messages as the window takes.
 	Pace time.Duration
 
 	// ReadEvery is the time between two pages of a reader; 0: none.
 	ReadEvery time.Duration
 
-	// Patience is how long a sender waits for an answer, on a connection on which nothing
-	// comes, before it connects anew and sends again; 0: as long as the connection lasts.
+	// Patience is how long a sender waits for an answer on a connection that is silent, before it connects again
+	// and repeats the send; 0: as long as the connection lasts.
 	Patience time.Duration
 }
 
@@ -86,18 +86,18 @@ type Crowd struct {
 
 // conv is a conversation of the run.
 type conv struct {
-	id      string // of a direct one known from the first ack on
+	id      string // of a direct conversation it is known from the first ack on
 	a, b    string // of a direct one
 	members []string
 }
 
-// New makes a crowd that does nothing yet.
+// New makes a crowd, which does nothing before Start.
 func New(t *testing.T, o Options) *Crowd {
 	return &Crowd{t: t, o: o, seed: o.Seed, Ledger: newLedger(t, len(o.Senders)), tokens: map[string]string{}}
 }
 
-// Populate redeems a setup link with the server whose operators reach it at base, and makes users and
-// conversations.
+// Populate redeems a setup link, and makes the users and the conversations. base is the URL of a server for
+// operators.
 func (w *Crowd) Populate(base, link string) {
 	w.t.Helper()
 	_, code, _ := strings.Cut(strings.TrimSpace(link), "#k=")
@@ -149,16 +149,16 @@ func (w *Crowd) group(admin petrelv1connect.AdminServiceClient, key string, memb
 	w.convs = append(w.convs, &conv{id: r.Msg.Conv, members: members})
 }
 
-// Token is the access token of a user of the run.
+// Token returns the access token of a user of the run.
 func (w *Crowd) Token(user string) string { return w.tokens[user] }
 
-// AdminKey is the operator's key, once there is one.
+// AdminKey returns the operator's key, after Populate.
 func (w *Crowd) AdminKey() string { return w.key }
 
-// Group is the conversation id of a group of the options.
+// Group returns the conversation id of Options.Groups[i].
 func (w *Crowd) Group(i int) string { return w.convs[i].id }
 
-// Admin speaks for the operator with the server whose operators reach it at base.
+// Admin returns a client of the operator. base is the URL of a server for operators.
 func (w *Crowd) Admin(base string) petrelv1connect.AdminServiceClient {
 	return petrelv1connect.NewAdminServiceClient(httpClient(), base, connect.WithInterceptors(bearer(w.key)))
 }
@@ -176,7 +176,7 @@ func bearer(key string) connect.UnaryInterceptorFunc {
 	}
 }
 
-// Start has everybody do what they do, until End.
+// Start starts all senders, receivers and readers, and the outsider. They go on until End.
 func (w *Crowd) Start(ctx context.Context) {
 	ctx, w.stop = context.WithCancel(ctx)
 	for i, r := range w.o.Senders {
@@ -201,14 +201,14 @@ func (w *Crowd) End() {
 	w.running.Wait()
 }
 
-// idOf is the id of a conversation, "" while it is not known.
+// idOf returns the id of a conversation, "" while it is not known.
 func (w *Crowd) idOf(c *conv) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return c.id
 }
 
-// named notes the id that an ack gave a direct conversation.
+// named records the id of a direct conversation, which an ack has named.
 func (w *Crowd) named(c *conv, id string) {
 	w.mu.Lock()
 	was := c.id
@@ -219,8 +219,7 @@ func (w *Crowd) named(c *conv, id string) {
 	}
 }
 
-// clientQueue is how many frames a client may hold that it has not looked at:
-// more than come while it reads history.
+// clientQueue is how many frames a client may queue for Recv: more than come while it reads history.
 const clientQueue = 1 << 16
 
 // dial connects as a role, trying until the server is there or ctx ends.
@@ -228,7 +227,7 @@ func (w *Crowd) dial(ctx context.Context, r Role, device string) *wiretest.Conn 
 	return w.dialAt(ctx, r, device, func(string) {})
 }
 
-// dialAt is dial, and tells where.
+// dialAt is dial, and calls at with the URL of the connection.
 func (w *Crowd) dialAt(ctx context.Context, r Role, device string, at func(url string)) *wiretest.Conn {
 	for ctx.Err() == nil {
 		url := w.o.URL(r.Framing, r.User, device)
@@ -251,8 +250,8 @@ func (w *Crowd) dialAt(ctx context.Context, r Role, device string, at func(url s
 	return nil
 }
 
-// Storm connects n further devices at once, each until it is welcome, and
-// closes them. It returns how long the last one took.
+// Storm connects n further devices at the same time, and closes each after its welcome. It returns how long the
+// last one took.
 func (w *Crowd) Storm(ctx context.Context, n int) time.Duration {
 	begun := time.Now()
 	var wg sync.WaitGroup
@@ -268,8 +267,8 @@ func (w *Crowd) Storm(ctx context.Context, n int) time.Duration {
 	return time.Since(begun)
 }
 
-// Intruder connects the outsider to url. What it returns sends to a group of
-// which they are no member: whoever answers no_conversation has decided something.
+// Intruder connects the outsider to url. The function that it returns sends to a group of which the outsider is
+// no member: a server that answers no_conversation has decided something.
 func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
 	w.t.Helper()
 	c, err := wiretest.Dial(w.t.Context(), wiretest.Options{URL: url, Token: w.tokens[w.o.Outsider.User],
@@ -286,8 +285,8 @@ func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
 	}
 }
 
-// Settle lets every message find its fate and every receiver catch up, with
-// the server left alone. A short run goes on until each conversation was written to.
+// Settle waits until the outcome of every message is known and every receiver has caught up, while the server is
+// left alone. First it lets a short run go on until each conversation was written to.
 func (w *Crowd) Settle() {
 	w.t.Helper()
 	unwritten := func(c *conv) bool { return w.idOf(c) == "" }
@@ -318,7 +317,7 @@ func Wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Until polls ok until it holds; false: not within d.
+// Until polls ok until it returns true. It returns false after d, or when ctx ends.
 func Until(ctx context.Context, d time.Duration, ok func() bool) bool {
 	deadline := time.Now().Add(d)
 	for !ok() {

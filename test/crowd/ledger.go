@@ -13,30 +13,30 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Ledger is the op log of what clients sent and were told, which the checker judges in the
-// end, and what is needed of it while they run.
+// Ledger is the op log of what clients sent and were told, which the checker judges in the end, with what a
+// running test needs of it.
 type Ledger struct {
 	mu       sync.Mutex // tier 0; guards the fields below
 	base     time.Time
 	file     *os.File
 	log      *checker.Writer
-	heads    map[string]uint64 // the highest that was told
+	heads    map[string]uint64 // by conversation; the highest that a client was told
 	outcomes [][]outcome       // by sender and number of the message
 
-	watched time.Time // the outage is measured from here on
+	watched time.Time // start of the measurement; zero: none
 	outage  Outage
 	last    map[string]time.Time // conversation → its last ack
-	fresh   map[string]time.Time // conversation → when the newest message was written that was acked
+	fresh   map[string]time.Time // conversation → when the newest acked message was written
 	via     map[string]int       // URL → acks that came over a connection to it
 
 	acked, resent, unsettled, conflicts, refused, events, pages int
-	// what no op log has: a token that is not known any more, for example
+	// faults that no op shows, for example that the server does not know a token any more
 	wrong   int
 	faults  []string        // the first ones
 	verdict *checker.Report // nil before the audit
 }
 
-// outcome is what became of one message.
+// outcome is the outcome of one message.
 type outcome struct {
 	acked bool
 	begun time.Time
@@ -64,7 +64,7 @@ func newLedger(t *testing.T, senders int) *Ledger {
 	}
 }
 
-// now is the moment, as the op log has it.
+// now returns the time as an op has it.
 func (l *Ledger) now() int64 { return int64(time.Since(l.base)) + 1 }
 
 // write adds an op, now.
@@ -81,7 +81,7 @@ func (l *Ledger) writeLocked(op checker.Op) {
 	_ = l.log.Write(&op) // the error stays, and judge returns it
 }
 
-// judge has the checker look at everything.
+// judge lets the checker judge the op log.
 func (l *Ledger) judge(t *testing.T) {
 	t.Helper()
 	if err := l.log.Flush(); err != nil {
@@ -99,7 +99,7 @@ func (l *Ledger) judge(t *testing.T) {
 	l.verdict = r
 }
 
-// fault notes what is wrong and no op says; only the first ones are kept in words.
+// fault counts a fault that no op shows. It keeps the texts of the first 20.
 func (l *Ledger) fault(format string, a ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,14 +109,14 @@ func (l *Ledger) fault(format string, a ...any) {
 	}
 }
 
-// Broken tells whether something is wrong already, before the audit.
+// Broken reports whether a fault is known already, before the audit.
 func (l *Ledger) Broken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.faults) > 0
 }
 
-// told notes an entry that somebody was shown.
+// told writes the op of an entry or a head that a client was shown.
 func (l *Ledger) told(op checker.Op) {
 	if op.Conv[0] == byte(im.Inbox) {
 		return // the server's own, to one user
@@ -127,14 +127,14 @@ func (l *Ledger) told(op checker.Op) {
 	l.heads[op.Conv] = max(l.heads[op.Conv], op.Seq)
 }
 
-// shown is an op of an entry that a connection of a user was shown.
+// shown returns the op of an entry that a client was shown over a connection.
 func shown(kind checker.Kind, r Role, device, session string, m *petrelv1.Message) checker.Op {
 	op := checker.Shown(kind, m)
 	op.User, op.Device, op.Session = r.User, device, session
 	return op
 }
 
-// head is the highest seq that anybody was told of a conversation.
+// head returns the highest seq of a conversation that a client was told.
 func (l *Ledger) head(conv string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +149,7 @@ func (l *Ledger) composed(sender int) int {
 	return len(l.outcomes[sender]) - 1
 }
 
-// ack notes that a message is stored.
+// ack records that a message is stored.
 func (l *Ledger) ack(m *message, url, conv string, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +168,7 @@ func (l *Ledger) add(count *int, n int) {
 	*count += n
 }
 
-// Counts are what happened, and how often a promise was broken.
+// Counts returns a line with what happened and how often a promise was broken.
 func (l *Ledger) Counts() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,21 +181,21 @@ func (l *Ledger) Counts() string {
 		l.acked, l.resent, l.unsettled, l.conflicts, l.refused, l.events, l.pages, found, l.wrong)
 }
 
-// Resent is how often a message without an answer was sent again.
+// Resent returns how often a message without an answer was sent again.
 func (l *Ledger) Resent() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.resent
 }
 
-// Acked is how many messages were acked.
+// Acked returns how many messages were acked.
 func (l *Ledger) Acked() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.acked
 }
 
-// AckedBy is how many acks came over connections to the URLs.
+// AckedBy returns how many acks came over connections to the URLs.
 func (l *Ledger) AckedBy(urls ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +205,7 @@ func (l *Ledger) AckedBy(urls ...string) (n int) {
 	return n
 }
 
-// Unsettled is how many answers said that nothing was decided.
+// Unsettled returns how many answers said that nothing was decided.
 func (l *Ledger) Unsettled() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,36 +240,34 @@ func (l *Ledger) Report(t *testing.T) {
 	}
 }
 
-// Outage is what a fault cost those who sent.
+// Outage is how a fault delayed the senders.
 type Outage struct {
 	Gap  time.Duration // the longest time without an ack in a conversation
 	Wait time.Duration // the longest time from a message's first frame to its ack
 }
 
-// Down is the time without service: a conversation that is seldom written to
-// has long gaps, and a client that comes back slowly long waits, but only where
-// there is no service are both long.
+// Down returns the time without service. A conversation with few messages has long gaps, and a client that
+// reconnects slowly has long waits. Only without service are both long.
 func (o Outage) Down() time.Duration { return min(o.Gap, o.Wait) }
 
-// Watch begins to measure an outage.
+// Watch starts to measure an outage.
 func (l *Ledger) Watch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watched, l.outage = time.Now(), Outage{}
 }
 
-// Outage is the worst since Watch, of what had an answer.
+// Outage returns the longest times since Watch, of messages that were acked.
 func (l *Ledger) Outage() Outage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.outage
 }
 
-// Served tells whether every conversation had an ack since t for a message that
-// was written since t.
+// Served reports whether every conversation has had an ack since t for a message that was written since t.
 func (l *Ledger) Served(t time.Time) bool { return len(l.Stuck(t)) == 0 }
 
-// Stuck names the conversations of which Served says no.
+// Stuck returns the conversations that had no such ack since t.
 func (l *Ledger) Stuck(t time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,7 +280,7 @@ func (l *Ledger) Stuck(t time.Time) []string {
 	return list
 }
 
-// ackedLocked measures.
+// ackedLocked measures the outage, and records when conv was last served. l.mu is held.
 func (l *Ledger) ackedLocked(o *outcome, conv string) {
 	now := time.Now()
 	if since := l.last[conv]; !since.IsZero() && !l.watched.IsZero() {

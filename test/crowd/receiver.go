@@ -14,8 +14,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// receiver keeps up with all its user's conversations, by events, syncs and
-// history, as a client that was written from the specification.
+// receiver keeps up with all conversations of its user by events, syncs and history, like a client that was
+// written from the specification.
 type receiver struct {
 	w      *Crowd
 	role   Role
@@ -51,7 +51,7 @@ func (v *receiver) run(ctx context.Context) {
 	}
 }
 
-// sync learns what changed and repairs it.
+// sync asks which conversations have changed, and reads their missing entries.
 func (v *receiver) sync(ctx context.Context, c *wiretest.Conn) error {
 	for {
 		began := v.w.Ledger.now()
@@ -94,7 +94,7 @@ func (v *receiver) receive(ctx context.Context, c *wiretest.Conn) error {
 			v.got(m.Conv, m.Seq)
 			continue
 		}
-		// It is dropped, so this device does not have it by that.
+		// The receiver drops this entry, so the op names another device.
 		v.w.Ledger.told(shown(checker.Read, v.role, v.device+" drops", v.session, m))
 		if err := v.repair(ctx, c, m.Conv); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (v *receiver) receive(ctx context.Context, c *wiretest.Conn) error {
 	return nil
 }
 
-// repair reads on from what it has until it has all it heard of.
+// repair reads history until the receiver has all entries up to the head that it knows.
 func (v *receiver) repair(ctx context.Context, c *wiretest.Conn, conv string) error {
 	for v.behind(conv) {
 		began, since := v.w.Ledger.now(), v.next(conv)
@@ -132,7 +132,7 @@ func (v *receiver) repair(ctx context.Context, c *wiretest.Conn, conv string) er
 	return nil
 }
 
-// toldHead notes a head that answers a request.
+// toldHead writes the op of a head in an answer to a request.
 func (v *receiver) toldHead(conv string, head uint64, began int64) {
 	v.w.Ledger.told(checker.Op{Kind: checker.Head, User: v.role.User, Device: v.device, Session: v.session, Conv: conv,
 		Seq: head, Began: began})
@@ -163,8 +163,7 @@ func (v *receiver) behind(conv string) bool {
 	return v.have[conv] < v.head[conv]
 }
 
-// caughtUp tells whether it holds all that anybody was told of its
-// conversations.
+// caughtUp reports whether the receiver holds every entry of its conversations that any client was told of.
 func (v *receiver) caughtUp() bool { return v.missing() == "" }
 
 func (v *receiver) missing() string {
@@ -180,8 +179,7 @@ func (v *receiver) missing() string {
 	return strings.Join(l, ", ")
 }
 
-// readHistory reads pages here and there, mostly the newest, where what is not
-// yet durable would be.
+// readHistory reads random pages, mostly the newest: there an entry would appear that is not durable yet.
 func (w *Crowd) readHistory(ctx context.Context, r Role, i int) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(200+i)))
 	for ctx.Err() == nil {
@@ -200,15 +198,14 @@ func (w *Crowd) readHistory(ctx context.Context, r Role, i int) {
 	}
 }
 
-// drain takes the events that are here already, so that they do not fill the
-// queue.
+// drain takes the events that have arrived, so that they do not fill the queue.
 func (w *Crowd) drain(ctx context.Context, c *wiretest.Conn, r Role, device string) {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
 	for {
 		f, err := c.Recv(now)
 		if err != nil {
-			return // nothing more, or the end, which the next request meets
+			return // no more frames, or the connection has ended, which the next request notices
 		}
 		for _, m := range f.GetEvents().GetMessages() {
 			w.Ledger.told(shown(checker.Read, r, device, device, m))

@@ -26,8 +26,8 @@ func codeOf(err error) im.Code {
 	return ""
 }
 
-// message is one message of a sender. Its body follows from sender and number,
-// so that a stored row proves its own origin.
+// message is one message of a sender. Its body follows from sender and number, so that a stored row proves its
+// origin.
 type message struct {
 	sender, n int
 	conv      *conv
@@ -36,28 +36,28 @@ type message struct {
 	id        uint64    // of its frame on this connection
 	at        time.Time // when that was sent
 	hold      time.Time // not sent again before
-	probe     bool      // repeats an acked message with another body: must be a conflict
+	probe     bool      // repeats an acked message with another body: the answer must be conflict
 }
 
 func (m *message) k() string { return fmt.Sprintf("%d-%d", m.sender, m.n) }
 
-// bodyOf is the body of message n of a sender.
+// bodyOf returns the body of message n of a sender.
 func (w *Crowd) bodyOf(sender, n int) string {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(sender)<<40|uint64(n)))
 	return fmt.Sprintf("%d|%d|%d|%s", w.seed, sender, n, strings.Repeat(strconv.FormatUint(rng.Uint64(), 36),
 		rng.IntN(12)))
 }
 
-// sender sends without a pause, window full, over every crash: what has no
-// answer goes out again with the same id and after, oldest first.
+// sender keeps its window full, or the pace, over every crash. A message without an answer is sent again with the
+// same id and after, the oldest first.
 type sender struct {
 	w     *Crowd
 	i     int
 	role  Role
-	convs []int // it is a member of, indexes into world.convs
+	convs []int // conversations of which it is a member, as indexes into Crowd.convs
 	heads map[*conv]uint64
 	rng   *rand.Rand
-	turn  int // of its conversations, at a pace
+	turn  int // index into its conversations, with a pace
 
 	quiet   atomic.Bool  // compose nothing more
 	waiting atomic.Int64 // messages without an answer
@@ -69,7 +69,7 @@ type sender struct {
 	count int        // of them
 	heard time.Time  // when the last frame came on it
 
-	due time.Time // when the next one is composed, at a pace
+	due time.Time // when the next message is composed, with a pace
 }
 
 func newSender(w *Crowd, i int, r Role) *sender {
@@ -127,8 +127,7 @@ func (s *sender) session(ctx context.Context, c *wiretest.Conn) {
 	}
 }
 
-// fill sends what has no frame on this connection yet, and composes more up
-// to the window.
+// fill composes messages up to the window, and sends those that have no frame on this connection yet.
 func (s *sender) fill(c *wiretest.Conn) bool {
 	for !s.quiet.Load() && len(s.open) < sendWindow && s.isDue() {
 		s.open = append(s.open, s.compose())
@@ -151,8 +150,8 @@ func (s *sender) fill(c *wiretest.Conn) bool {
 	return true
 }
 
-// impatient tells whether an answer on this connection is overdue, and nothing else came
-// meanwhile: as the SDKs do, a sender stays where other answers and messages arrive.
+// impatient reports whether an answer on this connection is overdue while nothing else arrives: like the SDKs, a
+// sender keeps a connection on which other frames arrive.
 func (s *sender) impatient() bool {
 	for _, m := range s.open {
 		if p := s.w.o.Patience; p > 0 && m.id != 0 && time.Since(m.at) > p && time.Since(s.heard) > p {
@@ -162,7 +161,7 @@ func (s *sender) impatient() bool {
 	return false
 }
 
-// isDue tells whether it is time for another message.
+// isDue reports whether it is time for another message.
 func (s *sender) isDue() bool {
 	pace, now := s.w.o.Pace, time.Now()
 	if pace == 0 {
@@ -172,7 +171,7 @@ func (s *sender) isDue() bool {
 		return false
 	}
 	s.due = s.due.Add(pace)
-	if s.due.Before(now) { // it was held up: what it did not write is not written later
+	if s.due.Before(now) { // after a delay, it does not make up for the messages that it missed
 		s.due = now.Add(pace)
 	}
 	return true
@@ -193,7 +192,7 @@ func (s *sender) compose() *message {
 	}
 	m := &message{sender: s.i, n: s.w.Ledger.composed(s.i), conv: s.w.convs[at]}
 	m.frame = &petrelv1.Send{ClientMsgId: m.k(), Body: &petrelv1.Send_Text{Text: s.w.bodyOf(s.i, m.n)}}
-	if s.i%3 != 0 { // the others keep no heads
+	if s.i%3 != 0 { // every third sender keeps no heads
 		after := s.heads[m.conv]
 		m.frame.After = &after
 	}
@@ -208,7 +207,7 @@ func (s *sender) compose() *message {
 	return m
 }
 
-// take reads an answer.
+// take applies a frame: events, or the answer to a message.
 func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 	l := s.w.Ledger
 	for _, e := range f.GetEvents().GetMessages() {
@@ -223,7 +222,7 @@ func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 		}
 		switch a, e := f.GetAck(), f.GetError(); {
 		case a != nil && m.probe:
-			s.acks(m, a) // the checker says that this must not be
+			s.acks(m, a) // the checker reports that
 		case a != nil:
 			s.acks(m, a)
 			s.stored(m, a)
@@ -251,7 +250,7 @@ func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 	}
 }
 
-// op is an op of a message, in the conversation of that id if it is known by now.
+// op returns an op about a message, in the conversation conv; "": the one of the message, if its id is known.
 func (s *sender) op(kind checker.Kind, m *message, conv string) checker.Op {
 	op := checker.Op{Kind: kind, User: s.role.User, Device: "sender", Session: s.name, ID: m.frame.ClientMsgId,
 		Body: checker.Digest("", []byte(m.frame.GetText()))}
@@ -261,7 +260,7 @@ func (s *sender) op(kind checker.Kind, m *message, conv string) checker.Op {
 	return op
 }
 
-// acks notes an ack.
+// acks writes the op of an ack.
 func (s *sender) acks(m *message, a *petrelv1.Ack) {
 	op := s.op(checker.OK, m, a.Conv)
 	op.Seq = a.Seq
@@ -277,7 +276,7 @@ func (s *sender) stored(m *message, a *petrelv1.Ack) {
 	s.acked = m
 }
 
-// intrude sends to a group it is no member of: always refused, never stored.
+// intrude sends to a group of which the outsider is no member: each send must be refused.
 func (w *Crowd) intrude(ctx context.Context, r Role) {
 	l := w.Ledger
 	for n := 0; ctx.Err() == nil; n++ {

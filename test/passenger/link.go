@@ -21,8 +21,8 @@ import (
 	"github.com/petrel-im/petrel/test/crowd"
 )
 
-// Link is a TCP proxy in front of a server. It counts the frames of WebSocket connections
-// that pass through it, and can be slow. It ends with the test.
+// Link is a TCP proxy in front of a server. It counts the frames of the WebSocket connections through it, and can
+// be slow. It ends with the test.
 type Link struct {
 	Addr string // host:port, where clients connect
 
@@ -35,7 +35,7 @@ type Link struct {
 	frames [2]map[string]int // that clients, and the server, have sent, by kind
 }
 
-// Frames are how many of each kind: "ping", "pong", "send", …
+// Frames counts frames by kind: "ping", "pong", "send", …
 type Frames map[string]int
 
 const (
@@ -44,7 +44,7 @@ const (
 )
 
 const (
-	// A slow link holds little: what a client has written waits at the client.
+	// A slow link buffers little, so that bytes wait at the client that has written them.
 	slowBuffer = 4 << 10 // bytes
 	slowStep   = 20      // parts of a second in which a slow link passes bytes on
 	fastBuffer = 64 << 10
@@ -101,7 +101,7 @@ func (k *Link) Sent() (client, server Frames) {
 	return maps.Clone(k.frames[fromClient]), maps.Clone(k.frames[fromServer])
 }
 
-// Forget begins to count anew.
+// Forget sets the counts to 0.
 func (k *Link) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,17 +125,17 @@ func (k *Link) serve(ctx context.Context, client net.Conn) {
 
 // carry passes bytes on in one direction, until one of the connections ends, and ends both.
 func (k *Link) carry(ctx context.Context, to, from net.Conn, direction int) {
-	defer func() { _, _ = to.Close(), from.Close() }() // the end of one is that of the other
+	defer func() { _, _ = to.Close(), from.Close() }() // the end of one connection ends the other
 	size := fastBuffer
 	if k.rate > 0 {
 		size = k.rate / 8 / slowStep
 		if c, ok := to.(*net.TCPConn); ok {
-			_ = c.SetWriteBuffer(slowBuffer) // without it more would be under way
+			_ = c.SetWriteBuffer(slowBuffer) // otherwise the kernel buffers more
 		}
 	}
 	seen, b := &frameReader{count: func(opcode byte, payload []byte) { k.count(direction, opcode, payload) }},
 		make([]byte, size)
-	free := time.Now() // when the link has passed on what it was given
+	free := time.Now() // when the link will have passed on all bytes so far
 	for {
 		idle := k.rate > 0 && !waits(from)
 		n, err := from.Read(b)
@@ -156,8 +156,8 @@ func (k *Link) carry(ctx context.Context, to, from net.Conn, direction int) {
 	}
 }
 
-// waits returns whether bytes that have come wait to be read. While they do the link is busy,
-// also while the machine stands still: it catches up then, so that its rate holds.
+// waits reports whether bytes wait to be read. While they do, the link is busy, also while the machine stands
+// still. Afterwards it catches up, so that it keeps its rate.
 func waits(from net.Conn) bool {
 	c, ok := from.(*net.TCPConn)
 	if !ok {
@@ -195,8 +195,8 @@ const (
 	opBinary = 2
 )
 
-// kindOf names a frame by the field of its body. Frames of WebSocket itself, and those that
-// are no frames of the protocol, have the number of their opcode.
+// kindOf returns the kind of a frame: the name of its body's field. For frames of WebSocket itself, and for
+// payloads that are no frames of the protocol, it is the number of the opcode.
 func kindOf(direction int, opcode byte, payload []byte) string {
 	var m proto.Message = &petrelv1.ClientFrame{}
 	if direction == fromServer {
@@ -217,8 +217,8 @@ func kindOf(direction int, opcode byte, payload []byte) string {
 	return fmt.Sprintf("opcode %d", opcode)
 }
 
-// frameReader cuts what passes in one direction of a WebSocket connection into frames. It
-// knows none that are in parts: nobody sends such here.
+// frameReader divides the bytes of one direction of a WebSocket connection into frames. It does not know
+// fragmented frames: nobody sends such frames here.
 type frameReader struct {
 	count    func(opcode byte, payload []byte)
 	upgraded bool // the header of HTTP is over
@@ -238,7 +238,7 @@ func (r *frameReader) read(b []byte) {
 	}
 }
 
-// cut takes one frame, if there is a whole one. RFC 6455, section 5.2.
+// cut removes the first frame from held and counts it, if it is whole. RFC 6455, section 5.2.
 func (r *frameReader) cut() bool {
 	b := r.held
 	if len(b) < 14 && (len(b) < 2 || len(b) < headerSize(b[1])) {
@@ -270,7 +270,7 @@ func (r *frameReader) cut() bool {
 	return true
 }
 
-// headerSize is how long the header of a frame is, by its second byte.
+// headerSize returns the length of the header of a frame whose second byte is b.
 func headerSize(b byte) int {
 	n := 2
 	switch b & 0x7f {

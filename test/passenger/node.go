@@ -46,9 +46,9 @@ type begin struct {
 // event is a line that the process prints.
 type event struct {
 	Name    string   `json:"name"`
-	At      string   `json:"at"`      // it has connected there
+	At      string   `json:"at"`      // it has connected to this host:port
 	Sent    bool     `json:"sent"`    // it has sent a message
-	AckedMs *float64 `json:"ackedMs"` // a message has its ack, after so long
+	AckedMs *float64 `json:"ackedMs"` // a message got its ack, after this time
 	Failed  string   `json:"failed"`
 	Ended   bool     `json:"ended"`
 	Timers  int      `json:"timers"` // that have fired, with Ended
@@ -119,7 +119,7 @@ func (n *Node) command(c command) {
 	}
 }
 
-// read notes what the process prints, until it ends.
+// read records the events that the process prints, until it ends.
 func (n *Node) read(from io.Reader) error {
 	lines := bufio.NewScanner(from)
 	for lines.Scan() {

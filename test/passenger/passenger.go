@@ -1,6 +1,5 @@
-// Package passenger has clients of the Go and of the TypeScript SDK that write to their own
-// user, and notes how long each ack takes and how often they had to connect. Tests take the
-// servers and the links under them apart.
+// Package passenger has clients of the Go SDK and of the TypeScript SDK that send messages, and records how long
+// each ack takes and how often they had to connect. Tests break the servers and the links under them.
 package passenger
 
 import (
@@ -17,9 +16,9 @@ import (
 	"github.com/petrel-im/petrel/test/crowd"
 )
 
-// Options are who writes, where, and how much.
+// Options say who sends, to whom, over which URL, and how much.
 type Options struct {
-	Name  string // of the passenger in errors; unique among those of a Node process
+	Name  string // name of the passenger, in errors; unique within a Node process
 	URL   string // ws://HOST:PORT, where it connects first
 	Token string
 	To    []string // users, in turn
@@ -49,23 +48,22 @@ type Passenger struct {
 	failed error
 }
 
-// Connections returns host:port of each connection so far. One that was opened in vain
-// counts too.
+// Connections returns host:port of each connection so far, also of those that were opened in vain.
 func (p *Passenger) Connections() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at[:len(p.at):len(p.at)]
 }
 
-// Acked returns how many messages have their ack: all in all, and since the newest connection
-// was opened; and how many have none yet.
+// Acked returns how many messages have an ack, in all and since the newest connection was opened, and how many
+// have none yet.
 func (p *Passenger) Acked() (all, since, without int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.acked, p.since, p.sent - p.acked
 }
 
-// Longest returns how long a message had to wait for its ack at most, and forgets it.
+// Longest returns the longest wait of a message for its ack, and sets it to 0.
 func (p *Passenger) Longest() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,14 +72,14 @@ func (p *Passenger) Longest() time.Duration {
 	return d
 }
 
-// Timers returns how many timers of a stopped client have fired; of the TypeScript SDK only.
+// Timers returns how many timers had fired when the client was stopped; 0 for the Go SDK.
 func (p *Passenger) Timers() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.timers
 }
 
-// Stop ends the passenger. What has no ack yet is not waited for.
+// Stop ends the passenger. It does not wait for missing acks.
 func (p *Passenger) Stop() {
 	p.t.Helper()
 	p.stop()

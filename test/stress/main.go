@@ -1,12 +1,10 @@
-// Command stress runs a command beside busy loops, one for each core, and stops all its
-// processes for a while at random moments, as a machine does that has too much to do. A
-// right test passes all the same.
+// Command stress runs a command beside busy loops, one for each core, and stops all its processes for a while at
+// random moments, as on an overloaded machine. A correct test passes all the same.
 //
 //	go run ./test/stress -busy -stop -n 50 -- build/stress.test -test.count=1
 //	go run ./test/stress -stop -- make test
 //
-// It ends with the exit code of the first run that failed. A run that ends by itself is
-// never cut off: go test has its own limit.
+// It ends with the exit code of the first run that failed. It never cuts a run off: go test has its own limit.
 package main
 
 import (
@@ -66,16 +64,16 @@ func main() {
 	}
 }
 
-// startBusyLoop starts a process that never rests. end kills it; the system does so if
-// stress is killed.
+// startBusyLoop starts a process that uses a core all the time. end kills it. If stress is killed, the system
+// kills it.
 func startBusyLoop() (end func(), err error) {
 	loop := exec.Command("sh", "-c", "while :; do :; done")
 	loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig looks at the thread that starts the process
+	runtime.LockOSThread() // Pdeathsig is about the thread that starts the process
 	if err := loop.Start(); err != nil {
 		return nil, fmt.Errorf("start a busy loop: %w", err)
 	}
-	return func() { _ = loop.Process.Kill(); _ = loop.Wait() }, nil // its end is the aim
+	return func() { _ = loop.Process.Kill(); _ = loop.Wait() }, nil // its end is what the caller wants
 }
 
 // run runs the command once, and returns how often its processes were stopped. SIGINT and
@@ -126,9 +124,9 @@ func stopAtRandom(root int, random *rand.Rand, ended <-chan struct{}) (stops int
 	}
 }
 
-// freeze stops a process and its descendants, the parents first, so that none starts
-// another one meanwhile. Those that were stopped already, by a test, are not among frozen:
-// each is looked at when its parents stand still, and no earlier.
+// freeze stops a process and its descendants, the parents first, so that none starts another one meanwhile. A
+// process that a test has stopped is not in frozen. So the state of each process is read only when its parents
+// have stopped.
 func freeze(root int) (frozen []int) {
 	for {
 		found := false
@@ -148,8 +146,8 @@ func freeze(root int) (frozen []int) {
 	}
 }
 
-// descendants are a process and all that it and its children have started, each after its
-// parent. A process whose parent has ended is not among them.
+// descendants returns a process and all its descendants, each after its parent. A process whose parent has ended
+// is not among them.
 func descendants(root int) []int {
 	children := map[int][]int{}
 	entries, _ := filepath.Glob("/proc/[0-9]*") // the pattern is a good one

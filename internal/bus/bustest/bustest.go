@@ -1,4 +1,4 @@
-// Package bustest decides whether an implementation is a bus.
+// Package bustest has the tests that every implementation of bus.Bus must pass.
 package bustest
 
 import (

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Rules say what a Lossy bus does to what its node sends to others: messages,
-// requests and answers. What a node sends to itself arrives.
+// Rules say what a LossyBus does to the messages, requests and answers that its node sends to others. Messages to
+// the node itself always arrive.
 type Rules struct {
 	Seed uint64 // of the dice; the same calls in the same order meet the same fate
 
@@ -62,15 +62,14 @@ func (l *LossyBus) SetRules(r Rules) {
 	l.rules, l.dice = r, rand.New(rand.NewPCG(r.Seed, r.Seed))
 }
 
-// Cut loses everything that goes to a node, or no longer: a cut in one
-// direction. A full one is two of these.
+// Cut makes the bus lose everything that goes to a node, or ends that. It cuts one direction only.
 func (l *LossyBus) Cut(to im.Node, cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut[to] = cut
 }
 
-// fate draws when the copies of a message are sent; none: it is lost.
+// fate draws the delays of the copies of a message; no copies: it is lost.
 func (l *LossyBus) fate(to im.Node, s bus.Subject, payload []byte) []time.Duration {
 	if to == l.Self() {
 		return []time.Duration{0}
@@ -95,7 +94,7 @@ func (l *LossyBus) fate(to im.Node, s bus.Subject, payload []byte) []time.Durati
 	return copies
 }
 
-// after calls f at once, or later unless the node has left by then.
+// after calls f at once if d is 0, otherwise after d, unless Run has ended by then.
 func (l *LossyBus) after(d time.Duration, f func()) {
 	if d == 0 {
 		f()
@@ -130,7 +129,7 @@ func (l *LossyBus) Send(to im.Node, s bus.Subject, payload []byte) error {
 			continue
 		}
 		p := append([]byte(nil), payload...)
-		l.after(d, func() { _ = l.Bus.Send(to, s, p) }) // the sender was told that it has left
+		l.after(d, func() { _ = l.Bus.Send(to, s, p) }) // the sender has its result already
 	}
 	return err
 }
@@ -176,7 +175,7 @@ func (l *LossyBus) Handle(s bus.Subject, h bus.Handler) {
 	})
 }
 
-// Run implements bus.Bus. What is late when it ends is lost.
+// Run implements bus.Bus. Delayed messages that are still waiting when it ends are lost.
 func (l *LossyBus) Run(ctx context.Context) error {
 	err := l.Bus.Run(ctx)
 	l.end()

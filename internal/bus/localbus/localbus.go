@@ -1,5 +1,5 @@
-// Package localbus is the bus inside one process: a cluster of one, and several
-// nodes of one process in tests.
+// Package localbus is the bus inside one process, for a cluster of one node, and for tests with several nodes in
+// one process.
 package localbus
 
 import (
@@ -21,11 +21,11 @@ type Net struct {
 // New makes a Net without nodes.
 func New() *Net { return &Net{nodes: map[im.Node]*Bus{}} }
 
-// maxWaiting is how many messages may wait for a node. A Send beyond it is
-// lost, as the contract allows; a Request waits.
+// maxWaiting is how many messages may wait for a node. When it is full, a Send is lost, as the contract allows,
+// and a Request waits.
 const maxWaiting = 1024
 
-// Bus is one node's end.
+// Bus is the bus of one node.
 type Bus struct {
 	net      *Net
 	self     im.Node
@@ -38,7 +38,7 @@ type message struct {
 	from    im.Node
 	subject bus.Subject
 	payload []byte
-	reply   chan []byte // capacity 1: what comes after the answer is dropped; nil for a Send
+	reply   chan []byte // capacity 1: a second answer is dropped; nil for a Send
 }
 
 // Join adds a node. Its messages wait until it runs.
@@ -93,7 +93,7 @@ func (b *Bus) Send(to im.Node, s bus.Subject, payload []byte) error {
 func (b *Bus) Request(ctx context.Context, to im.Node, s bus.Subject, payload []byte) ([]byte, error) {
 	m, peer, err := b.message(to, s, payload)
 	if err == nil {
-		err = ctx.Err() // one that has ended asks nobody
+		err = ctx.Err() // the request must not be sent any more
 	}
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (b *Bus) message(to im.Node, s bus.Subject, payload []byte) (message, *Bus,
 	return message{from: b.self, subject: s, payload: append([]byte(nil), payload...)}, peer, nil
 }
 
-// Run implements bus.Bus. When it ends the node has left.
+// Run implements bus.Bus. When it returns, the node has left the Net.
 func (b *Bus) Run(ctx context.Context) error {
 	defer func() {
 		b.net.mu.Lock()

@@ -16,11 +16,11 @@ import (
 
 const (
 	knockTime = 3 * time.Second        // how long a node may take to answer a knock
-	infoTime  = 500 * time.Millisecond // after it, who has said nothing is asked for TLS
+	infoTime  = 500 * time.Millisecond // how long to wait for the greeting of a server; then TLS is tried
 )
 
-// knock asks the nodes to join whether they accept this one, because the embedded server only logs
-// refusals, or does not notice them. there tells whether any of them is there.
+// knock asks the nodes to join whether they accept this one, because the embedded server only logs refusals, or
+// does not notice them. there reports whether any of them answered.
 func knock(ctx context.Context, o *Options, cluster string) (there bool, err error) {
 	errs, met := make([]error, len(o.Routes)), make([]bool, len(o.Routes))
 	var wg sync.WaitGroup
@@ -37,8 +37,8 @@ func knock(ctx context.Context, o *Options, cluster string) (there bool, err err
 	return there, ctx.Err()
 }
 
-// knockAt speaks the beginning of the protocol of routes: the server there says
-// what it is; we say who we are, and ping; it answers the ping or says why not.
+// knockAt speaks the beginning of the protocol of NATS routes: the server there introduces itself; this node
+// sends its name and secret, and a ping; the server answers the ping, or refuses with a reason.
 func knockAt(ctx context.Context, addr string, o *Options, cluster string) (there bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, knockTime)
 	defer cancel()
@@ -83,9 +83,10 @@ func knockAt(ctx context.Context, addr string, o *Options, cluster string) (ther
 	}
 }
 
-// greeting reads what a server says first. No reader: nobody answers.
+// greeting reads the first line of a server, over TLS if that is set. A nil reader means that no server answers
+// yet.
 func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.Conn, *bufio.Reader, error) {
-	if o.TLS != nil { // both ends begin with it
+	if o.TLS != nil { // the greeting comes over TLS
 		c := o.TLS.Clone()
 		if c.ServerName == "" {
 			c.ServerName, _, _ = net.SplitHostPort(addr) // it was dialed
@@ -105,14 +106,14 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 	case err == nil:
 		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says %q", ErrRefused, line)
 	case o.TLS != nil:
-		return nil, nil, refusedTLS(err) // our certificate, of which it only hears now
+		return nil, nil, refusedTLS(err) // the server sees our certificate only now, and refuses it
 	}
 	_ = conn.SetDeadline(time.Time{})
-	t := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // says nothing but that there is TLS
+	t := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // only to find out whether the server has TLS
 	err = t.HandshakeContext(ctx)
 	if e, plain := errors.AsType[tls.RecordHeaderError](err); plain {
 		if string(e.RecordHeader[:]) == "INFO " {
-			return nil, nil, nil // a node that was late to begin
+			return nil, nil, nil // a node that is slow to start
 		}
 		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says nothing by itself and has no TLS",
 			ErrRefused)
@@ -125,8 +126,8 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 	return nil, nil, nil
 }
 
-// refusedTLS is nil for an error that is none of TLS: a node that is about to
-// start, to end, or stands still.
+// refusedTLS returns err as an ErrRefused if it is about TLS. For another error it returns nil: the node is about
+// to start or to end, or it stands still.
 func refusedTLS(err error) error {
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
 		return fmt.Errorf("%w: the node there has no TLS", ErrRefused)

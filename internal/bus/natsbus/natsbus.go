@@ -1,7 +1,6 @@
-// Package natsbus is the bus between processes, on NATS core: embedded in each
-// node, with routes between the nodes, or an external server. Each node has one
-// subject for messages and one for answers, whatever it is told of; all nodes
-// together have one, on which each says twice a second that it is there.
+// Package natsbus is the bus between processes, on NATS core: embedded in each node, with routes between the
+// nodes, or an external server. Each node has one NATS subject for messages and one for answers, whatever their
+// bus.Subject. On one more subject, which all share, each node announces twice a second that it is there.
 package natsbus
 
 import (
@@ -41,11 +40,11 @@ const (
 	dialTime = 2 * time.Second
 )
 
-// Options say how a node finds the others. Either URL is set or Listen.
+// Options tell a node how to find the others. Either URL or Listen is set.
 type Options struct {
-	Cluster     string // its nodes give the same, other clusters another one; letters, digits, - and _
+	Cluster     string // its name, the same on all its nodes and no other ones; letters, digits, - and _
 	Incarnation uint64 // of this process; 0: random
-	Process     string // for people: where it runs
+	Process     string // where this process runs, for people
 	Log         *slog.Logger
 	Beacon      time.Duration // between two announcements; 500 ms. A node silent for six of them is no peer
 
@@ -57,28 +56,27 @@ type Options struct {
 	Routes      []string
 	Secret      string // of the routes, the same on every node
 
-	// TLS is for the connection to the external server, or for the routes, on
-	// which both ends show a certificate that the other one's roots have signed.
-	// SetRoots exchanges its roots.
+	// TLS is for the connection to the external server, or for the routes: both ends of a route show a
+	// certificate that the roots of the other end have signed. SetRoots replaces the roots.
 	TLS *tls.Config
 
 	self im.Node
 }
 
-// Bus is a node's end.
+// Bus is the bus of one node.
 type Bus struct {
 	o        Options
 	self     im.Node
-	local    *localbus.Bus  // carries what the node tells itself, also while it reaches nobody
+	local    *localbus.Bus  // carries messages of the node to itself, also while it reaches no other one
 	server   *server.Server // nil: it is an external one
-	token    string         // with which server lets this process in
+	token    string         // with which this process connects to server
 	conn     *nats.Conn
-	roots    atomic.Pointer[x509.CertPool] // that sign the certificate of the external server
+	roots    atomic.Pointer[x509.CertPool] // roots for the certificate of the external server
 	handlers map[bus.Subject]bus.Handler   // set before Run
 	ended    sync.WaitGroup                // the goroutines of the subscriptions
 	rival    chan error                    // capacity 1: the first one ends the node
 	subs     []*nats.Subscription          // set before the beacons of Run
-	// the last one asked; begins anywhere, so that answers to a former process go nowhere
+	// number of the last request; it starts at random, so that answers to a former process match none
 	question atomic.Uint64
 
 	mu      sync.Mutex // tier 0; guards the fields below
@@ -109,10 +107,9 @@ var (
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Join connects a node to its cluster: it is sure that no other process has its
-// id, and knows its peers, but gets no messages before it runs. It takes a
-// little longer than one Beacon. Errors: ErrInUse, ErrRefused, ErrOtherCluster;
-// others are of the network.
+// Join connects a node to its cluster. When it returns, no other process has the node's id, and its peers are
+// known; messages come only when Run is called. Join takes a little longer than one Beacon. Errors: ErrInUse,
+// ErrRefused, ErrOtherCluster; others are of the network.
 func Join(ctx context.Context, self im.Node, o Options) (*Bus, error) {
 	if !nameRule.MatchString(o.Cluster) || !nameRule.MatchString(string(self)) {
 		return nil, fmt.Errorf("join cluster %q as %q: a name has 1 to 64 letters, digits, - and _", o.Cluster, self)
@@ -156,7 +153,7 @@ func random() uint64 {
 func (b *Bus) connect(ctx context.Context) error {
 	opts := []nats.Option{
 		nats.Name("petrel " + string(b.self)), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
-		nats.ReconnectBufSize(-1), // what cannot be sent now is lost now
+		nats.ReconnectBufSize(-1), // without a connection a message is lost at once
 		nats.PingInterval(700 * time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(dialTime),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectHandler(func(*nats.Conn) { b.Reconnects.Add(1); b.o.Log.Info("connected to nats again") }),
@@ -208,7 +205,7 @@ func (b *Bus) connect(ctx context.Context) error {
 	return nil
 }
 
-// bare is a list of URLs without users, passwords and tokens.
+// bare returns the hosts of a list of URLs, without users, passwords and tokens.
 func bare(urls string) string {
 	var all []string
 	for s := range strings.SplitSeq(urls, ",") {
@@ -221,8 +218,8 @@ func bare(urls string) string {
 	return strings.Join(all, ", ")
 }
 
-// SetRoots exchanges the roots that sign the certificates of the other nodes, or of the
-// external server. They count for the connections that begin after that. The bus has TLS.
+// SetRoots replaces the roots for the certificates of the other nodes, or of the external server. They are used
+// for connections that begin after that. The bus must have TLS.
 func (b *Bus) SetRoots(roots *x509.CertPool) error {
 	if b.server == nil {
 		b.roots.Store(roots)
@@ -242,8 +239,8 @@ func (b *Bus) SetRoots(roots *x509.CertPool) error {
 	return nil
 }
 
-// ClusterAddr is where the embedded server listens for other nodes, as
-// host:port; "" with an external one.
+// ClusterAddr returns the address where the embedded server listens for other nodes, as host:port; "" with an
+// external server.
 func (b *Bus) ClusterAddr() string {
 	if b.server == nil {
 		return ""
@@ -260,8 +257,8 @@ func (b *Bus) Handle(s bus.Subject, h bus.Handler) {
 	b.local.Handle(s, h)
 }
 
-// Send implements bus.Bus. While an external server is not reached it returns an
-// error, to this node itself excepted.
+// Send implements bus.Bus. While the external server is not reached, it returns an error for every node but this
+// one.
 func (b *Bus) Send(to im.Node, s bus.Subject, payload []byte) error {
 	if to == b.self {
 		return b.local.Send(to, s, payload)
@@ -346,7 +343,7 @@ func (b *Bus) answerSubjectOf(n im.Node) string {
 }
 func (b *Bus) presenceSubject() string { return "petrel." + b.o.Cluster + ".nodes" }
 
-// subscribe runs f for what comes on a subject, one at a time.
+// subscribe calls f for each message on a NATS subject, one at a time.
 func (b *Bus) subscribe(subject string, f func(data []byte)) error {
 	b.ended.Add(1)
 	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) {
@@ -389,7 +386,7 @@ func (b *Bus) serve(data []byte) {
 	h(from, m.Payload, reply)
 }
 
-// answer sends an answer; one that is lost is a question without answer.
+// answer sends an answer. If it is lost, the request ends with its context.
 func (b *Bus) answer(to im.Node, question uint64, payload []byte) {
 	a := buspb.Answer{Request: question, Payload: payload}
 	if len(payload) > bus.MaxMessage {
@@ -410,7 +407,7 @@ func (b *Bus) answered(data []byte) {
 	answer := b.asked[a.Request]
 	b.mu.Unlock()
 	select {
-	case answer <- a: // nil: nobody asks any more
+	case answer <- a: // the channel is nil if nobody waits any more
 	default:
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// maxSilent is how many beacons a peer may leave out. The unit is our own beacons, so that a
-// process that stood still does not take all others for gone.
+// maxSilent is how many beacons a peer may leave out. They are counted by our own beacons, so that a process that
+// stood still does not take all others for gone.
 const maxSilent = 6
 
 // peer is another node on the bus.
@@ -34,12 +34,13 @@ func (b *Bus) Peers() []im.Node {
 	return peers
 }
 
-// listen asks who is there, for a little more than a beacon.
+// listen asks which nodes are there, and gathers them for a little more than a beacon. It fails if one has this
+// node's id.
 func (b *Bus) listen(ctx context.Context) error {
 	if err := b.subscribe(b.presenceSubject(), b.heard); err != nil {
 		return err
 	}
-	if err := b.subscribe(b.answerSubjectOf(b.self), b.answered); err != nil { // whoever has peers may ask them
+	if err := b.subscribe(b.answerSubjectOf(b.self), b.answered); err != nil { // a node with peers may ask them
 		return err
 	}
 	if err := b.conn.FlushTimeout(dialTime); err != nil {
@@ -56,8 +57,7 @@ func (b *Bus) listen(ctx context.Context) error {
 	}
 }
 
-// announce tells all nodes about this one. One that gets lost is followed by
-// the next one.
+// announce sends the state of this node to all nodes. A lost announcement does no harm: the next one follows.
 func (b *Bus) announce(s buspb.Presence_State) {
 	p := buspb.Presence{Node: string(b.self), Incarnation: b.o.Incarnation, State: s, Process: b.o.Process}
 	if err := b.publish(b.presenceSubject(), p.SizeVT(), p.MarshalToSizedBufferVT); err != nil {
@@ -65,7 +65,7 @@ func (b *Bus) announce(s buspb.Presence_State) {
 	}
 }
 
-// heard takes an announcement.
+// heard applies an announcement: of another node, or of another process with this node's id.
 func (b *Bus) heard(data []byte) {
 	var p buspb.Presence
 	if err := p.UnmarshalVT(data); err != nil || p.Node == "" {
@@ -98,9 +98,8 @@ func (b *Bus) heard(data []byte) {
 	}
 }
 
-// met takes an announcement under this node's own id. Of two processes the one
-// that serves stays; of two that serve, or join, the one with the lower
-// incarnation.
+// met applies an announcement of another process with this node's id. The process that serves stays; of two that
+// serve, or two that join, the one with the lower incarnation.
 func (b *Bus) met(p *buspb.Presence) {
 	if p.Incarnation == b.o.Incarnation || p.State == buspb.Presence_LEFT {
 		return
@@ -124,7 +123,8 @@ func (b *Bus) met(p *buspb.Presence) {
 	}
 }
 
-// age counts a beacon of silence for all, and notes what was dropped.
+// age counts a beacon of silence for all peers, and drops those that were silent for too long. It also updates
+// the counter Dropped.
 func (b *Bus) age() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -23,18 +23,17 @@ const (
 	startTime = 5 * time.Second // for the embedded server to listen
 	routeTime = 2 * time.Second // for the first route to another node, longer than an attempt to connect
 
-	// A route that leaves two pings unanswered at the third is closed and made anew: a cut that
-	// has healed is not waited for by the old connection's timers. A link that is slow, and a
-	// processor that is busy, answer in twice this time: both ends make a route anew at the same
-	// moment, take the other's for a duplicate, and may do so again and again over a slow link.
+	// routePing is the interval of the pings on a route. A route with two unanswered pings is closed at the third
+	// and made again, so that after a cut nobody waits for the timers of the old connection. An answer that takes
+	// longer than twice this time, over a slow link or from a busy processor, has a cost: both ends make a new
+	// route at the same moment, take the other's for a duplicate, and may do so again and again.
 	routePing = time.Second
 )
 
-// embed starts a server in this process: it listens for other nodes, and is
-// reached from here without a socket, by a token that nobody else gets. (Without
-// a port for clients the server would not start its routes; that one is on the
-// loopback, any that is free.) It waits for the first route if one of
-// the nodes to join is there; all of them may yet have to start.
+// embed starts a server in this process. The server listens for other nodes. This process reaches it without a
+// socket, by a token that nobody else gets. (The server starts its routes only if it also has a port for clients:
+// any free one on the loopback.) If one of the nodes to join is there, embed waits for the first route; perhaps
+// all of them have yet to start.
 func embed(ctx context.Context, o *Options) (s *server.Server, token string, err error) {
 	so, err := serverOptions(o)
 	if err != nil {
@@ -44,7 +43,7 @@ func embed(ctx context.Context, o *Options) (s *server.Server, token string, err
 	if err != nil {
 		return nil, "", err
 	}
-	// The server that finds its address taken never ends.
+	// A server that finds its address taken would never end.
 	probe, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return nil, "", fmt.Errorf("listen for nodes: %w", err)
@@ -79,7 +78,7 @@ func serverOptions(o *Options) (*server.Options, error) {
 			"listen for nodes on %s: everybody who reaches this address could join; set cluster.secret, the same on every node", o.Listen)
 	}
 	so := &server.Options{
-		// unlike the node's id never twice, so that we tell of that ourselves
+		// unlike the node's id never used twice, so that met and not the server finds a second process with it
 		ServerName: fmt.Sprintf("%s-%x", o.self, o.Incarnation),
 		Host:       "127.0.0.1", Port: server.RANDOM_PORT, Authorization: rand.Text(),
 		NoSigs: true, NoSystemAccount: true,
@@ -111,9 +110,9 @@ func serverOptions(o *Options) (*server.Options, error) {
 	return so, nil
 }
 
-// guard admits the nodes that know the secret, and slows down who guesses: wrong ones are
-// refused one after the other, four a second. The server closes who waits for longer than its
-// limit for authentication, without an answer.
+// guard admits the nodes that know the secret, and slows down guessing: wrong secrets are refused one after the
+// other, four a second. The server closes a connection that waits longer than its limit for authentication,
+// without an answer.
 type guard struct {
 	secret string
 	turn   chan struct{} // capacity 1; full: the next wrong one waits, for patience at most
@@ -149,7 +148,7 @@ func routeTLS(c *tls.Config) *tls.Config {
 	return c
 }
 
-// ready waits until the server listens and, if somebody is there, has a route.
+// ready waits until the server listens and, if another node is there, for a route to it, at most routeTime.
 func ready(ctx context.Context, o *Options, s *server.Server, l *serverLog, there bool) error {
 	end := time.Now().Add(startTime)
 	for !s.ReadyForConnections(time.Millisecond) {
@@ -175,7 +174,7 @@ func ready(ctx context.Context, o *Options, s *server.Server, l *serverLog, ther
 	return nil
 }
 
-// serverLog hands the server's log to ours, and keeps why it does not start.
+// serverLog passes the server's log on to ours, and keeps the error with which the server does not start.
 type serverLog struct {
 	log *slog.Logger
 
@@ -202,7 +201,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	l.log.Warn("nats server reported an error", "err", fmt.Sprintf(format, v...))
 }
 
-// Fatalf implements server.Logger. The server does not go on; the process does.
+// Fatalf implements server.Logger. The server ends; the process does not.
 func (l *serverLog) Fatalf(format string, v ...any) {
 	l.fail(fmt.Errorf(format, v...))
 }

@@ -10,60 +10,59 @@ import (
 const (
 	askAgain = 200 * time.Millisecond // between two requests for the same frame, while nothing comes
 
-	// other is how many beacons a link may be silent while its peer speaks on
-	// another one: then the two ends do not mean the same.
+	// other is how many beacons a link may be silent while the peer sends packets under other names: then the two
+	// ends do not agree, and the link is given up.
 	other = 3
 
-	// maxQueue is how much may wait for the handlers, in bytes: more than the
-	// window of a sender, so a correct one never meets it.
+	// maxQueue is how much may wait for the handlers, in bytes: more than the window of a sender, so a correct
+	// sender never reaches it.
 	maxQueue = 4 * window
 
-	// former is how many ended streams are remembered, so that whoever waits for
-	// one of their numbers learns that it waits in vain.
+	// former is how many ended streams are remembered, so that a caller that waits for one of their frames learns
+	// that it waits in vain.
 	former = 8
 )
 
-// pair is this node's part of the two streams between it and a peer: the frames to send, the frames
-// that came, and the agreement on when both began. It has no I/O and no clock. The caller holds the
-// lock.
+// pair is this node's part of the two streams between it and a peer: the frames to send, the frames that came,
+// and the agreement on when both streams began. It has no I/O and no clock. The caller holds the lock.
 //
-// Each end names the pair by a random number of its own. An end that has no pair,
-// or hears from one it does not know, makes a new name and says it; whoever
-// echoes that name is alive now, and is adopted, with both streams at 0. So what
-// a former process left on the way is never taken for a new one.
+// Each end names a link by a random number of its own. An end without a link, or one that gets a packet of a link
+// that it does not know, draws a new name and offers it. A peer that sends this name back is alive now: a new
+// link begins, with both streams at 0. So packets of a former process that are still under way never count as new
+// ones.
 type pair struct {
 	o           *Options
 	incarnation uint64
-	draw        func() uint64 // a name, random
+	draw        func() uint64 // draws a random name
 
 	link  *link // nil: none is agreed
 	offer struct {
-		us, them uint64 // our name for the next pair; who asked for it, 0: nobody, we ask
+		us, them uint64 // our name for the next link; the peer's name for it, 0: not known yet
 		due      bool
 	}
 	ended [former]uint64 // streams to us that have ended, by streamID
-	alone int            // our beacons since there was a link
+	alone int            // our beacons without a link
 
-	// What there is for the handlers, in order, and how many bytes of it, with
-	// what they have at hand.
+	// queue has what waits for the handlers, in order. queued counts its bytes, and those of the item that they
+	// handle now.
 	queue    []item
 	queued   int
 	handling bool
 }
 
-// link is a pair both ends agree on.
+// link is a pair of streams that both ends agree on.
 type link struct {
-	us, them    uint64 // its names
+	us, them    uint64 // our name for it, and the peer's
 	incarnation uint64 // of the peer's process
 	out         out
 
-	received uint64 // number taken last from the peer; all before it were
+	received uint64 // number of the last frame taken; all before it were taken too
 	applied  uint64 // number whose frame the handlers are done with
-	unacked  int    // what was applied since they were told, as it counts in their window
-	asked    uint64 // frame that was asked for again; 0: none is missing
+	unacked  int    // bytes of the peer's window applied since our last packet
+	asked    uint64 // number of the frame that we asked for again; 0: none is missing
 	askedAt  time.Time
-	want     uint64 // to be asked for now
-	due      bool   // there is something to say even without a frame
+	want     uint64 // number to ask for in the next packet; 0: none
+	due      bool   // a packet is due even without a frame
 
 	clock  uint64 // our beacons
 	echoed uint64 // the last of them the peer has heard
@@ -71,26 +70,26 @@ type link struct {
 	silent int    // our beacons since we heard the peer
 }
 
-// item is something for the handlers. A link without frames: it begins or ends.
+// item is a task for the handlers: frames of a link, or its beginning (up) or end (down).
 type item struct {
 	link          *link
 	up, down      bool
 	frames        [][]byte
 	kinds         []byte
-	last          uint64 // number up to which the handlers are done with this one
+	last          uint64 // number up to which all is applied after this item
 	bytes, window int
 }
 
-// streamID names the stream between two names, one way.
+// streamID returns the id of the stream from one end of a link to the other, made of their names for it.
 func streamID(from, to uint64) uint64 { return from ^ (to<<32 | to>>32) }
 
-// ready tells whether next has something.
+// ready reports whether next would fill a packet.
 func (c *pair) ready() bool {
 	l := c.link
 	return c.offer.due || l != nil && (l.due || l.out.sent < l.out.last && l.out.flight < window)
 }
 
-// next puts the frames to send now into an empty packet. False: there are none.
+// next fills an empty packet with what is due: an offer, or frames and acknowledgements. False: nothing is.
 func (c *pair) next(p *buspb.Packet) bool {
 	p.Incarnation = c.incarnation
 	if c.offer.due {
@@ -108,7 +107,8 @@ func (c *pair) next(p *buspb.Packet) bool {
 	return true
 }
 
-// beat is called once for each beacon.
+// beat makes the next beacon due: an offer if there is no link. It ends a link whose peer was silent for too
+// long.
 func (c *pair) beat(now time.Time) {
 	l := c.link
 	if l == nil {
@@ -129,7 +129,7 @@ func (c *pair) beat(now time.Time) {
 	}
 }
 
-// end gives the link up.
+// end gives the link up, and queues the news for the handlers.
 func (c *pair) end() {
 	copy(c.ended[1:], c.ended[:])
 	c.ended[0] = streamID(c.link.them, c.link.us)
@@ -137,7 +137,7 @@ func (c *pair) end() {
 	c.link = nil
 }
 
-// receive takes a packet of size bytes. False: it makes no sense.
+// receive applies a packet of size bytes. False: the packet is malformed.
 func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 	l := c.link
 	switch {
@@ -147,10 +147,10 @@ func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 			return true
 		}
 	case p.From == 0 || p.Bye:
-		return p.Bye // of a link that we do not have
+		return p.Bye // the end of a link that we do not have
 	case p.To == 0:
 		if l != nil && p.From == l.them {
-			return true // from before we agreed
+			return true // sent before both ends agreed
 		}
 		if c.offer.us == 0 || c.offer.them != 0 && c.offer.them != p.From {
 			c.offer.us = c.draw()
@@ -166,12 +166,12 @@ func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 		c.link = l
 		c.offer.us, c.offer.them, c.offer.due = 0, 0, false
 		c.queue = append(c.queue, item{link: l, up: true})
-	default: // to a name that is no more
+	default: // for a link that has ended
 		if l != nil && l.silent >= other {
 			c.end()
 		}
 		if c.link == nil {
-			c.offer.them = 0 // whoever it was, the next beacon asks anew
+			c.offer.them = 0 // the next beacon offers our name to any process
 		}
 		return true
 	}
@@ -185,11 +185,12 @@ func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 	return c.take(l, p, size, now)
 }
 
-// take takes the frames of a packet if they are next.
+// take queues the new frames of a packet for the handlers. If frames before them are missing, it asks for those
+// instead. False: the packet is malformed.
 func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 	n := len(p.Frames)
 	if p.First == 0 && p.Count == 0 && n == 0 {
-		return true // it only agrees
+		return true // the packet has no frames
 	}
 	if len(p.Kinds) != n || uint64(n) > p.Count || len(p.Offsets) != 0 && len(p.Offsets) != n || p.First == 0 ||
 		p.Count > math.MaxUint64-p.First {
@@ -209,7 +210,7 @@ func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 	if c.queued+size > maxQueue {
 		return true // lost
 	}
-	first := 0 // frame that is new
+	first := 0 // index of the first new frame
 	for ; first < n; first++ {
 		num := p.First + uint64(first)
 		if len(p.Offsets) != 0 {
@@ -226,7 +227,7 @@ func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 	return true
 }
 
-// pop takes the next item for the handlers, which are done with the last one.
+// pop returns the next item for the handlers. False: there is none.
 func (c *pair) pop() (item, bool) {
 	c.handling = len(c.queue) > 0
 	if len(c.queue) == 0 {
@@ -239,7 +240,7 @@ func (c *pair) pop() (item, bool) {
 	return i, true
 }
 
-// applied notes that the handlers are done with an item.
+// applied records that the handlers are done with i.
 func (c *pair) applied(i item) {
 	c.queued -= i.bytes
 	l := i.link
@@ -249,7 +250,7 @@ func (c *pair) applied(i item) {
 	}
 }
 
-// send gives a frame its number.
+// send adds a frame to the stream, and returns its place. False: there is no link.
 func (c *pair) send(kind byte, payload []byte, hint Hint, now time.Time) (Mark, bool) {
 	if c.link == nil {
 		return Mark{}, false
@@ -259,8 +260,8 @@ func (c *pair) send(kind byte, payload []byte, hint Hint, now time.Time) (Mark, 
 	return Mark{Stream: streamID(l.us, l.them), Num: num}, true
 }
 
-// reached tells whether a number of the peer's stream has been applied; over: it
-// never will be, its stream has ended.
+// reached reports whether the peer's frame m has been applied. over: it never will be, because its stream has
+// ended.
 func (c *pair) reached(m Mark) (reached, over bool) {
 	if l := c.link; l != nil && streamID(l.them, l.us) == m.Stream {
 		return l.applied >= m.Num, false

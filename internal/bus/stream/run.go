@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// peer finds or makes a peer; nil unless Run runs.
+// peer returns the peer n, and makes it if necessary; nil for this node, and while Run does not run.
 func (s *Streams) peer(n im.Node) *peer {
 	if p := (*s.peers.Load())[n]; p != nil {
 		return p
@@ -36,8 +36,7 @@ func (s *Streams) replace(change func(map[im.Node]*peer)) {
 	s.peers.Store(&peers)
 }
 
-// drop forgets a peer whose streams ended long ago, all of whose frames have been
-// handled, and that nobody waits for.
+// drop forgets p, unless it has a link again, frames wait for the handlers, or a goroutine waits for a frame.
 func (s *Streams) drop(p *peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,15 +50,14 @@ func (s *Streams) drop(p *peer) {
 	}
 }
 
-// flushSoon has Run send the frames for a peer.
+// flushSoon makes Run send what is due to p.
 func (s *Streams) flushSoon(p *peer) {
 	if !p.dirty.Swap(true) {
 		wake.Set(s.wake)
 	}
 }
 
-// Run sends and receives until ctx ends; then it tells the peers that this
-// process ends.
+// Run sends and receives until ctx ends. Then it tells the peers that this process ends.
 func (s *Streams) Run(ctx context.Context) error {
 	handling, stop := context.WithCancel(ctx)
 	s.mu.Lock()
@@ -90,8 +88,8 @@ func (s *Streams) Run(ctx context.Context) error {
 	}
 }
 
-// beat makes a beacon due for every peer, and for the nodes of the bus that are
-// none yet.
+// beat makes a beacon due for every peer. Nodes of the bus that are no peers yet become peers; a peer without a
+// link that has left the bus is dropped.
 func (s *Streams) beat() {
 	now := time.Now()
 	there := s.bus.Peers()
@@ -127,7 +125,7 @@ func (s *Streams) receive(from im.Node, payload []byte, _ func([]byte)) {
 	p.mu.Lock()
 	if p.gone {
 		p.mu.Unlock()
-		return // its next beacon makes it anew
+		return // the next packet of the node makes a new peer
 	}
 	ok := p.pair.receive(&packet, len(payload), time.Now())
 	if packet.Want != 0 {
@@ -200,7 +198,7 @@ func (s *Streams) apply(from im.Node, i item) {
 	s.AppliedFrames.Add(uint64(len(i.frames)))
 }
 
-// look wakes the waiters whose number has been reached, or never will be.
+// look wakes the waiters whose frame has been applied, or never will be. p.mu is held.
 func (p *peer) look() {
 	p.waiters = slices.DeleteFunc(p.waiters, func(w waiter) bool {
 		reached, over := p.pair.reached(w.mark)
@@ -211,28 +209,28 @@ func (p *peer) look() {
 	})
 }
 
-// flusher sends; only Run's goroutine uses it.
+// flusher sends the packets. Only Run's goroutine uses it.
 type flusher struct {
 	s      *Streams
 	packet buspb.Packet
 	buf    []byte
-	sent   time.Time // when there was something last
+	sent   time.Time // time of the last packet
 
-	busy    bool // by how many frames were sent lately
+	busy    bool // many frames were sent lately
 	counted uint64
 	since   time.Time // when they were counted
 }
 
-// A packet takes this node and the other one through a dozen goroutines and three
-// system calls, whatever is in it. A node that sends many frames waits a little
-// for others that go along; one that sends few would only wait.
+// Whatever its size, a packet costs the two nodes a dozen switches of goroutines and three system calls. So a
+// node that sends many frames waits up to gather for others that share the packet. A node that sends few frames
+// would wait in vain.
 const (
 	gather     = time.Millisecond
 	manyFrames = 8000 // a second
 	countFor   = 50 * time.Millisecond
 )
 
-// gather waits if there is much to send.
+// gather waits for more frames, if many were sent lately.
 func (f *flusher) gather() {
 	now := time.Now()
 	if took := now.Sub(f.since); took >= countFor {
@@ -245,7 +243,7 @@ func (f *flusher) gather() {
 	}
 }
 
-// flush sends the frames for every peer.
+// flush sends what is due to each peer.
 func (f *flusher) flush() {
 	for _, p := range *f.s.peers.Load() {
 		if !p.dirty.Swap(false) {
@@ -265,8 +263,7 @@ func (f *flusher) next(p *peer) bool {
 	return p.pair.next(m)
 }
 
-// send sends the packet at hand. What the bus does not take is lost, and noticed
-// by the receiver.
+// send sends f.packet. If the bus does not take it, its frames are lost, and the receiver asks for them again.
 func (f *flusher) send(to im.Node) error {
 	m, s := &f.packet, f.s
 	size := m.SizeVT()
@@ -274,7 +271,7 @@ func (f *flusher) send(to im.Node) error {
 	if _, err := m.MarshalToSizedBufferVT(f.buf); err != nil {
 		return err
 	}
-	clear(m.Frames) // they are the ring's
+	clear(m.Frames) // the ring owns the payloads
 	s.SentPackets.Add(1)
 	s.SentFrames.Add(uint64(len(m.Frames)))
 	if n := len(m.Offsets); n > 0 {

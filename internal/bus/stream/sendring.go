@@ -10,23 +10,23 @@ import (
 
 const (
 	frameCost = 96 // bytes a frame takes in memory beside what it carries
-	// what a packet counts in the window beside its frames, so that the window bounds packets too
+	// what a packet adds to the bytes of its frames in the window, so that the window bounds packets too
 	packetCost = 8 << 10
 	fullPacket = 128 << 10 // bytes; a packet with more takes no further frame
 	roomy      = 4096      // frames; space for more is given back when the ring is empty
 	window     = 4 << 20   // bytes sent and not known to be applied; more waits
 )
 
-// kindReset stands in place of everything before it.
+// kindReset is the kind of a frame that replaces all frames before it: the receiver has to read the state itself.
 const kindReset = 0
 
-// frame is one that is not known to be applied.
+// frame is a frame that, as far as the sender knows, is not applied yet.
 type frame struct {
 	kind    byte
 	payload []byte
 	hint    Hint
 	at      time.Time
-	flight  int // what it counts in the window; 0: not sent, or to be sent again
+	flight  int // its bytes in the window; 0: not sent, or to be sent again
 }
 
 func (f *frame) cost() int { return len(f.payload) + f.hint.cost() }
@@ -42,17 +42,17 @@ type out struct {
 	sent    uint64  // number handed to the bus last; goes back when the receiver wants something again
 	applied uint64  // as the receiver says; never above sent
 	ring    []frame // up to last; part of room
-	room    []frame // what there is space for
+	room    []frame // the array of ring
 	bytes   int     // of the ring
 	flight  int     // of the ring
 
-	// What is left of the frames that left the ring before they were applied,
-	// oldest first; of two hints about the same the newer one. Whoever has applied
-	// all up to one of them, and this one, misses nothing up to its number.
+	// old has the hints of the frames that left the ring before they were applied, oldest first. A hint
+	// supersedes an older one with the same key. A receiver that has applied all frames and hints up to a hint
+	// misses nothing up to its number.
 	old       []*oldHint
-	byKey     map[hintKey]*oldHint // those of old that stand for something
+	byKey     map[hintKey]*oldHint // the hints of old that are not superseded
 	hintBytes int                  // of byKey
-	lostAt    time.Time            // when the oldest of them was sent; zero: there are none
+	lostAt    time.Time            // when the oldest frame was sent that left the ring unapplied; zero: none did
 }
 
 type hintKey struct {
@@ -66,11 +66,11 @@ type oldHint struct {
 	superseded bool
 }
 
-// first is the number of the first frame of the ring, or the next one to be
-// given.
+// first returns the number of the first frame of the ring, or, if it is empty, of the next frame.
 func (t *out) first() uint64 { return t.last + 1 - uint64(len(t.ring)) }
 
-// add gives a frame its number.
+// add appends a frame to the ring, and returns its number. If the ring gets too large, the oldest frames become
+// hints.
 func (t *out) add(f frame) uint64 {
 	t.last++
 	if n := len(t.ring); n == cap(t.ring) { // the end is reached: go on at the beginning, if half of it is free
@@ -136,14 +136,14 @@ func (t *out) lose() {
 	}
 }
 
-// reset gives up the hints up to a number: the receiver has to look for itself.
+// reset replaces all hints by one reset with the number num.
 func (t *out) reset(num uint64) {
 	clear(t.byKey)
 	t.hintBytes = 0
 	t.old = append(t.old[:0:0], &oldHint{num: num})
 }
 
-// ack takes the number that the receiver has applied.
+// ack drops the frames and hints that the receiver has applied.
 func (t *out) ack(applied uint64) {
 	if applied <= t.applied || applied > t.last {
 		return
@@ -170,7 +170,7 @@ func (t *out) ack(applied uint64) {
 	}
 }
 
-// again goes back to a number that the receiver wants.
+// again makes the frames from want on due again, because the receiver misses them; 0: it misses none.
 func (t *out) again(want uint64) {
 	to := max(want-1, t.applied)
 	if want == 0 || to >= t.sent {
@@ -201,7 +201,8 @@ func (t *out) fill(p *buspb.Packet) bool {
 	return true
 }
 
-// fillOld takes hints, which cover all up to a number.
+// fillOld puts hints into p, which replace the frames up to the number upTo. What does not fit is left for the
+// next packet.
 func (t *out) fillOld(p *buspb.Packet, upTo uint64) {
 	i := sort.Search(len(t.old), func(i int) bool { return t.old[i].num >= p.First })
 	bytes := 0
@@ -216,7 +217,7 @@ func (t *out) fillOld(p *buspb.Packet, upTo uint64) {
 		p.Frames, p.Kinds, p.Offsets = append(p.Frames, h.Payload), append(p.Kinds, h.Kind),
 			append(p.Offsets, h.num-p.First)
 	}
-	if i < len(t.old) { // the next one is of another packet
+	if i < len(t.old) { // the next hint goes into another packet
 		upTo = t.old[i].num - 1
 	}
 	p.Count = upTo + 1 - p.First
@@ -237,7 +238,7 @@ func (t *out) fillNew(p *buspb.Packet, frames []frame) {
 	p.Count = uint64(len(p.Frames))
 }
 
-// waiting is how long the oldest frame has not been applied; 0: all are.
+// waiting returns for how long the oldest frame has not been applied; 0: all frames are.
 func (t *out) waiting(now time.Time) time.Duration {
 	switch {
 	case !t.lostAt.IsZero():

@@ -1,12 +1,11 @@
-// Package stream makes of a bus, which may lose, double and delay, numbered streams between nodes:
-// what one process sends to another is applied there once and in order, or is replaced by a newer
-// hint about the same subject, or the receiver gets a reset, after which it has to read the state
-// itself.
+// Package stream makes numbered streams between nodes on a bus that may lose, double and delay messages. A frame
+// that one process sends to another is applied there once and in order, or it is replaced by a newer hint about
+// the same subject, or the receiver gets a reset, after which it has to read the state itself.
 //
-// A stream lives as long as both processes know each other. Each end has a ring of the frames that
-// the other has not applied yet, bounded in bytes and age; a frame that leaves it becomes its hint.
-// Beacons have the last numbers sent and applied, and the last beacon heard, so both ends notice a
-// lost last frame and a cut in one direction.
+// A stream lives as long as both processes know each other. Each end has a ring of the frames that the other has
+// not applied yet, bounded in bytes and age; a frame that leaves it becomes its hint. Beacons have the last
+// numbers sent and applied, and the last beacon heard, so both ends notice a lost last frame and a cut in one
+// direction.
 package stream
 
 import (
@@ -25,14 +24,14 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Subject is what the streams use of the bus.
+// Subject is the subject of the bus that carries the streams.
 const Subject bus.Subject = "stream"
 
 // MaxFrame is the largest payload of a frame, and of a hint, in bytes.
 const MaxFrame = bus.MaxMessage - 1<<10
 
-// ErrEnded is returned for a number of a stream that has ended: one of the two
-// processes, or their agreement, is another one by now.
+// ErrEnded is returned for a Mark of a stream that has ended: one of the processes was restarted, or the two have
+// agreed on a new stream.
 var ErrEnded = errors.New("the stream has ended")
 
 // Options tune Streams; zero values are the defaults.
@@ -58,8 +57,8 @@ type Mark struct {
 // Hint is a frame that replaces one that was not applied in time. Of several with the same key the
 // last one stands for all.
 type Hint struct {
-	Kind    byte   // of the frame that tells it, 1 to 255. 0: nothing can tell it, the receiver is reset
-	Key     string // what it is about, among those of its kind
+	Kind    byte   // of the frame that carries the hint, 1 to 255; 0: there is no hint, the receiver gets a reset
+	Key     string // the subject of the hint, among those of its kind
 	Payload []byte // never modified
 
 	// Optional, with Kind 0: the frame may be dropped without a reset. A receiver that needs it
@@ -99,9 +98,9 @@ type Streams struct {
 
 	SentFrames, SentPackets        atomic.Uint64 // what is sent again counts again
 	AppliedFrames, ReceivedPackets atomic.Uint64
-	Again                          atomic.Uint64 // times that a peer wanted something again
+	Again                          atomic.Uint64 // times that a peer asked for lost frames
 	Hinted                         atomic.Uint64 // hints sent instead of frames
-	Resets                         atomic.Uint64 // times that a peer was told to look for itself
+	Resets                         atomic.Uint64 // resets sent to peers
 	Garbled                        atomic.Uint64 // packets that made no sense
 	Unknown                        atomic.Uint64 // frames of a kind nobody handles
 }
@@ -116,17 +115,17 @@ type peer struct {
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	pair    pair
-	gone    bool // another one has its place, or will have
+	gone    bool // the node has another peer now, or will have
 	waiters []waiter
 }
 
 type waiter struct {
 	mark Mark
-	done chan struct{} // closed when it is worth another look
+	done chan struct{} // closed when the frame was applied, or never will be
 }
 
-// New makes the streams of this process over a bus. It handles Subject, so it is
-// called before the bus runs.
+// New makes the streams of this process over a bus. It sets the handler of Subject, so it is called before the
+// bus runs.
 func New(b bus.Bus, incarnation uint64, o Options) *Streams {
 	if o.Ring == 0 {
 		o.Ring = 3 * time.Second
@@ -149,33 +148,30 @@ func New(b bus.Bus, incarnation uint64, o Options) *Streams {
 	return s
 }
 
-// Handle sets the handler of a kind of frames, 1 to 255, before Run. Frames,
-// hints and changes of one peer are handled one after the other, on a goroutine
-// of that peer; a handler may keep payload and must not modify it. It must not
+// Handle sets the handler of a kind of frames, 1 to 255, before Run. Each peer has a goroutine that handles its
+// frames, hints and changes one after the other. A handler may keep payload and must not modify it. It must not
 // wait for the same peer.
 func (s *Streams) Handle(kind byte, h func(from im.Node, payload []byte)) {
 	im.Assert(kind != kindReset && s.handlers[kind] == nil, "stream kind %d has a handler", kind)
 	s.handlers[kind] = h
 }
 
-// OnPeer is told, before anything of a new process of a peer is handled, that
-// its streams have begun: both ends know nothing of each other, so what must be
-// known is sent again. And it is told of their end. It is set before Run.
+// OnPeer adds a function that is called with up when the streams with a peer have begun, before any frame of them
+// is handled. Both ends know nothing of each other then, so the state is sent again. The function is called
+// without up when the streams have ended. OnPeer is called before Run.
 func (s *Streams) OnPeer(f func(n im.Node, up bool)) { s.onPeer = append(s.onPeer, f) }
 
-// OnReset is told that frames of a peer were missed that no hint tells. It is
-// set before Run.
+// OnReset adds a function that is called when frames of a peer are lost for which there is no hint. OnReset is
+// called before Run.
 func (s *Streams) OnReset(f func(from im.Node)) { s.onReset = append(s.onReset, f) }
 
-// OnBatch is told that the frames of a peer that came together have been
-// handled, before they count as applied. It is set before Run.
+// OnBatch adds a function that is called when all frames of one packet of a peer have been handled, before they
+// count as applied. OnBatch is called before Run.
 func (s *Streams) OnBatch(f func(from im.Node)) { s.onBatch = append(s.onBatch, f) }
 
-// Send gives a frame to the stream to a node, and never waits. payload must not
-// be modified any more; it may go to several nodes. The frame is applied there
-// once, in the order of Sends, or hint is. Errors: bus.ErrNoNode while there is
-// no stream, so nothing of it is missed by a node that OnPeer tells of later;
-// bus.ErrTooLarge.
+// Send adds a frame to the stream to a node, and never waits. payload must not be modified any more; it may go to
+// several nodes. The node applies the frame once, in the order of Sends, or its hint. Errors: bus.ErrNoNode while
+// there is no stream; when one begins, OnPeer makes the caller send the state again. bus.ErrTooLarge.
 func (s *Streams) Send(to im.Node, kind byte, payload []byte, hint Hint) (Mark, error) {
 	im.Assert(kind != kindReset, "a frame of kind 0")
 	if len(payload) > MaxFrame || len(hint.Payload) > MaxFrame {
@@ -196,8 +192,7 @@ func (s *Streams) Send(to im.Node, kind byte, payload []byte, hint Hint) (Mark, 
 	return m, nil
 }
 
-// Applied is the place of the last frame of a peer that was applied; the zero
-// Mark: none was.
+// Applied returns the place of the last frame of a peer that was applied; the zero Mark: there is no stream.
 func (s *Streams) Applied(from im.Node) Mark {
 	p := (*s.peers.Load())[from]
 	if p == nil {
@@ -212,8 +207,8 @@ func (s *Streams) Applied(from im.Node) Mark {
 	return Mark{Stream: streamID(l.them, l.us), Num: l.applied}
 }
 
-// WaitApplied waits until the frame of a peer has been applied, whose place Send
-// returned there. Errors: ErrEnded, and that of ctx.
+// WaitApplied waits until this node has applied the frame m of the peer from, where Send returned m. Errors:
+// ErrEnded, bus.ErrNoNode, and that of ctx.
 func (s *Streams) WaitApplied(ctx context.Context, from im.Node, m Mark) error {
 	if m == (Mark{}) {
 		return nil
@@ -250,7 +245,7 @@ func (s *Streams) WaitApplied(ctx context.Context, from im.Node, m Mark) error {
 	}
 }
 
-// Peers lists the streams, by node.
+// Peers lists the peers, sorted by node, with the state of their streams.
 func (s *Streams) Peers() []Peer {
 	var all []Peer
 	for _, p := range *s.peers.Load() {

@@ -71,9 +71,8 @@ func goCode(es []entry) []byte {
 	return w.Bytes()
 }
 
-// sdkCode is what a client needs of the catalogue: the codes, and the close
-// codes that end its coming back. What else the catalogue says of a code comes
-// with the error.
+// sdkCode returns the Go code that the SDK needs of the catalogue: the codes, and the close codes after which
+// reconnecting cannot help. The rest of an entry comes with each error.
 func sdkCode(es []entry) []byte {
 	var w bytes.Buffer
 	w.WriteString(generated + "package petrel\n\n// The codes of an Error.\nconst (\n")
@@ -86,8 +85,8 @@ func sdkCode(es []entry) []byte {
 	return w.Bytes()
 }
 
-// finalCloses are the close codes after which coming back cannot help. Those below 4000
-// are also of proxies.
+// finalCloses returns the close codes after which reconnecting cannot help. It leaves out those below 4000, which
+// proxies send too.
 func finalCloses(es []entry) []string {
 	var final []string
 	for _, e := range es {
@@ -99,7 +98,7 @@ func finalCloses(es []entry) []string {
 	return final
 }
 
-// tsCode is sdkCode in TypeScript, where a type of literals costs nothing.
+// tsCode returns what sdkCode does, in TypeScript, where a type of literals takes no space in the bundle.
 func tsCode(es []entry) []byte {
 	var w bytes.Buffer
 	w.WriteString(generated +

@@ -58,8 +58,8 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// Answer asks until it has an answer, and ends the test after Limit with the last error. Each
-// question has a tenth of Limit: on the way the question or its answer may be lost.
+// Answer calls ask until that returns an answer, and ends the test after Limit with the last error. Each call has
+// a tenth of Limit, because a question or its answer may be lost on the way.
 func Answer[T any](t testing.TB, what string, ask func(ctx context.Context) (T, error)) T {
 	t.Helper()
 	var answer T
@@ -76,12 +76,11 @@ func Answer[T any](t testing.TB, what string, ask func(ctx context.Context) (T, 
 	return answer
 }
 
-// Deadline is Limit from now: what a socket that may hang is given. A read or write that meets
-// it ends with os.ErrDeadlineExceeded.
+// Deadline returns the time Limit from now, as the deadline of a socket that may hang. A read or write that takes
+// longer ends with os.ErrDeadlineExceeded.
 func Deadline() time.Time { return time.Now().Add(Limit) }
 
-// Context is the context of the test, which ends after Limit as well. Calls that may hang
-// use it.
+// Context returns the context of the test, which also ends after Limit. Calls that may hang use it.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Limit)
 	t.Cleanup(cancel)

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Clock is the wall clock of one process on amd64, which can be stepped. The monotonic clock
-// goes on, as when NTP or an operator steps the clock of a machine; that of this machine stays.
+// Clock steps the wall clock of one process, on amd64. The monotonic clock of the process goes on, as when NTP or
+// an operator steps the clock of a machine. The clock of this machine is not stepped.
 type Clock struct {
 	t      testing.TB
 	pid    int
 	offset int64 // in the process's memory
 }
 
-// clockGettime takes the place of the vDSO's: it asks the kernel, and adds an offset in seconds
-// to the wall clock, CLOCK_REALTIME, which is 0.
+// clockGettime is machine code that replaces clock_gettime in the vDSO. It asks the kernel, and adds an offset in
+// seconds if the clock is CLOCK_REALTIME, which is 0.
 var clockGettime = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, 228 (clock_gettime)
 	0x0f, 0x05, // syscall
@@ -78,7 +78,7 @@ func StepClock(t testing.TB, pid int) *Clock {
 	return nil
 }
 
-// Set has the wall clock be wrong by so many whole seconds from now on.
+// Set makes the wall clock of the process wrong by d, in whole seconds, from now on.
 func (c *Clock) Set(d time.Duration) {
 	c.t.Helper()
 	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_RDWR, 0)
@@ -91,7 +91,7 @@ func (c *Clock) Set(d time.Duration) {
 	}
 }
 
-// vdso is where a process has its vDSO.
+// vdso returns where a process has its vDSO.
 func vdso(t testing.TB, pid int) (from, to int64) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))

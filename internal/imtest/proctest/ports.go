@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/process"
 )
 
-// FreePorts are addresses on the loopback that are the test's until it ends, as
-// process.FreePort says.
+// FreePorts reserves n ports of the loopback until the end of the test, and returns their addresses. See
+// process.FreePort.
 func FreePorts(t testing.TB, n int) (addrs []string) {
 	t.Helper()
 	for range n {

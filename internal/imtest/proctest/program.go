@@ -13,9 +13,8 @@ import (
 	"testing"
 )
 
-// Program builds the server's program, as users run it, and returns its path.
-// The tests of all packages share it: `go build` leaves a program alone that is
-// up to date.
+// Program builds the server's program, as users run it, and returns its path. The tests of all packages share it:
+// `go build` does nothing if the program is up to date.
 func Program(t testing.TB) string {
 	t.Helper()
 	path, err := program()
@@ -34,7 +33,7 @@ func BuildProgram(flags string) (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "build", "test")
-	if _, after, ok := strings.Cut(flags, "-overlay="); ok { // another program, which goes with its overlay
+	if _, after, ok := strings.Cut(flags, "-overlay="); ok { // a changed program, which is built beside its overlay
 		file, _, _ := strings.Cut(after, " ")
 		dir = filepath.Join(filepath.Dir(file), "program")
 	}

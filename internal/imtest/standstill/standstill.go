@@ -17,8 +17,8 @@ type Machine struct {
 	longest atomic.Int64 // in nanoseconds; Watch alone writes it
 }
 
-// Watch looks until ctx ends. A goroutine that wants to run every 20 ms and does not for
-// much longer is on a machine that stands still.
+// Watch counts the standstills until ctx ends. It wakes up every 20 ms. If it wakes up more than Least too late,
+// the machine stood still.
 func (m *Machine) Watch(ctx context.Context) {
 	const every = 20 * time.Millisecond
 	tick := time.NewTicker(every)
@@ -37,11 +37,11 @@ func (m *Machine) Watch(ctx context.Context) {
 	}
 }
 
-// Note counts once more.
+// Note counts one more standstill.
 func (m *Machine) Note() { m.times.Add(1) }
 
-// Stood is how often the machine stood still.
+// Stood returns how often the machine stood still.
 func (m *Machine) Stood() int { return int(m.times.Load()) }
 
-// Longest is how long the machine stood still at most, as Watch has seen.
+// Longest returns the longest standstill that Watch has seen.
 func (m *Machine) Longest() time.Duration { return time.Duration(m.longest.Load()) }

@@ -62,9 +62,9 @@ func generate(gen *protogen.Plugin, name string, root *protogen.Message,
 	return err
 }
 
-// messages appends m and the messages in it, each of them once. within has the
-// messages around m. A message that can be in itself is an error: a client could
-// nest it without end, and the generated functions call each other.
+// messages appends m and the messages in it, each of them once. within has the messages around m. A message that
+// can contain itself is an error: a client could nest it without end, and the generated functions call each
+// other.
 func messages(all, within []*protogen.Message, m *protogen.Message) ([]*protogen.Message, error) {
 	for _, around := range within {
 		if around == m {
@@ -91,7 +91,7 @@ func messages(all, within []*protogen.Message, m *protogen.Message) ([]*protogen
 	return all, nil
 }
 
-// names returns the cases in which f is meant: protojson takes both spellings.
+// names returns the keys of f in JSON, as the labels of a Go case: protojson takes both spellings.
 func names(f *protogen.Field) string {
 	name, text := f.Desc.JSONName(), f.Desc.TextName()
 	if name == text {
@@ -100,12 +100,12 @@ func names(f *protogen.Field) string {
 	return fmt.Sprintf("%q, %q", name, text)
 }
 
-// inOneof returns whether f is one of the fields of a oneof in the source. An
-// optional field is in one that only the compiler sees.
+// inOneof reports whether f belongs to a oneof of the source. The compiler also puts each optional field into a
+// oneof of its own, which does not count.
 func inOneof(f *protogen.Field) bool { return f.Oneof != nil && !f.Oneof.Desc.IsSynthetic() }
 
-// isPointer returns whether f is a pointer to a number, a text or the like. Only
-// optional fields are.
+// isPointer reports whether the Go field of f is a pointer to a number, a text or the like, as that of an
+// optional field is.
 func isPointer(f *protogen.Field) bool {
 	return f.Desc.HasOptionalKeyword() && f.Message == nil && f.Desc.Kind() != protoreflect.BytesKind
 }

@@ -1,10 +1,9 @@
-// Command gents is a plugin of buf. It writes what the TypeScript SDK has of the schema:
-// the types of the frames and of the calls in the JSON mapping, which cost nothing when
-// the program runs, and the descriptors of the frames for those who speak protobuf. The console
-// gets the types of its own calls.
+// Command gents is a plugin of buf. It writes the schema for the TypeScript SDK: the types of the frames and of
+// the calls in the JSON mapping, which cost nothing when the program runs, and the descriptors of the frames for
+// clients that speak protobuf. The console gets the types of its own calls.
 //
-// protoc-gen-es writes such types too, but into one file with code that needs its
-// runtime, and an application would have to install that for types alone.
+// protoc-gen-es writes such types too, but into one file with code that needs its runtime, and an application
+// would have to install that for types alone.
 package main
 
 import (
@@ -95,7 +94,7 @@ func types(g *protogen.GeneratedFile, files []*protogen.File) error {
 	return nil
 }
 
-// doc writes what the schema says of a message or field.
+// doc writes the comments that a message or field has in the schema.
 func doc(g *protogen.GeneratedFile, indent string, comments ...protogen.Comments) {
 	var lines []string
 	for _, c := range comments {
@@ -118,7 +117,7 @@ func doc(g *protogen.GeneratedFile, indent string, comments ...protogen.Comments
 	}
 }
 
-// typeOf is the type of a field in the JSON mapping.
+// typeOf returns the type of a field in the JSON mapping.
 func typeOf(f protoreflect.FieldDescriptor) (string, error) {
 	if f.IsMap() {
 		v, err := single(f.MapValue())
@@ -154,8 +153,7 @@ func single(f protoreflect.FieldDescriptor) (string, error) {
 	return "", fmt.Errorf("generate %s: add its kind, %s", f.FullName(), f.Kind())
 }
 
-// calls writes which methods there are, of which types, and which of them take a
-// requestId.
+// calls writes the methods with their types, and the list of those that take a requestId.
 func calls(g *protogen.GeneratedFile, of string, files []*protogen.File) {
 	g.P(head)
 	g.P("import type * as wire from '", of, "'")

@@ -1,6 +1,5 @@
-// Package wiretest is one connection of a client for tests, frame by frame: what
-// is written goes out as it is, what comes in is handed over as it came. It keeps
-// no messages and does not come back by itself; programs use sdk/go, which does.
+// Package wiretest is one connection of a client for tests. It writes frames as they are given, and returns
+// frames as they come. It keeps no messages and does not reconnect; programs use sdk/go, which does both.
 package wiretest
 
 import (
@@ -19,10 +18,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options say where to connect and as whom.
+// Options name the server, the user and the settings of the connection.
 type Options struct {
-	// URL is ws://, wss://, http:// or https:// (WebSocket; the path /v1/ws is
-	// added when there is none), tcp:// or tls:// and host:port.
+	// URL is a scheme and host:port. ws, wss, http and https mean WebSocket, whose path is /v1/ws unless given;
+	// tcp and tls mean frames over TCP.
 	URL    string
 	Codec  wire.Codec
 	Token  string // access token
@@ -30,9 +29,8 @@ type Options struct {
 	TLS    *tls.Config
 	// NetDial makes the socket; nil means net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Queue is how many frames are kept for Recv, 0 means 1024. When it is full
-	// nothing more is read from the socket, so the server soon counts this
-	// connection as a slow consumer.
+	// Queue is how many frames are kept for Recv; 0 means 1024. When it is full, nothing more is read from the
+	// socket, so the server soon ends this connection as a slow consumer.
 	Queue int
 }
 
@@ -147,8 +145,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// read takes frames from the socket until it ends: answers go to who asked,
-// pings are answered, all else goes to Recv.
+// read takes frames from the socket until it ends. Answers go to the goroutines that wait for them, pings are
+// answered, all else goes to Recv.
 func (c *Conn) read() {
 	var end Closed
 	for {
@@ -206,7 +204,7 @@ func (c *Conn) answer(f *petrelv1.ServerFrame) bool {
 	return true
 }
 
-// Closed says how a connection ended.
+// Closed describes how a connection ended.
 type Closed struct {
 	Code   int            // WebSocket close code; 0 on TCP, or when none came
 	Reason string         // of the close frame
@@ -230,7 +228,7 @@ func (e *Closed) Error() string {
 	return s
 }
 
-// Unwrap is the server's reason as an *im.Error if it gave one, else Err.
+// Unwrap returns the server's reason as an *im.Error if it gave one, else Err.
 func (e *Closed) Unwrap() error {
 	if e.Kick != nil {
 		return &im.Error{
@@ -241,8 +239,8 @@ func (e *Closed) Unwrap() error {
 	return e.Err
 }
 
-// end waits until the connection has ended, and says how. It is for callers that
-// know that it is ending.
+// end waits until the connection or ctx has ended, and returns how the connection ended. It is for callers that
+// know that the connection is ending.
 func (c *Conn) end(ctx context.Context) *Closed {
 	select {
 	case <-c.done:

@@ -147,7 +147,7 @@ func (l *link) maskedLocked(op ws.OpCode, b []byte) {
 	_ = ws.WriteFrame(&l.out, ws.MaskFrame(ws.NewFrame(op, true, b))) // memory takes it
 }
 
-// goodbye tells the server that we go, if it still listens.
+// goodbye sends a close frame, if the socket still takes it.
 func (l *link) goodbye() {
 	if l.enc.Framing != wire.WebSocket || !l.mu.TryLock() { // a write that hangs is not waited for
 		return
@@ -159,8 +159,7 @@ func (l *link) goodbye() {
 	_, _ = l.conn.Write(l.out.Bytes())                       // the socket is closed next
 }
 
-// read reads the next frame, waiting for its beginning for silence at most
-// (0: for ever). A close frame is a *Closed.
+// read reads the next frame, and returns a *Closed for a close frame. It waits at most silence (0: for ever).
 func (l *link) read(f *petrelv1.ServerFrame, silence time.Duration) error {
 	var t time.Time
 	if silence > 0 {

@@ -10,9 +10,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Send sends s and waits for its ack. Errors: *im.Error as the server
-// answered; *Closed or the end of ctx when the outcome is unknown, which
-// sending the same s again settles. Spec: P-4.
+// Send sends s and waits for its ack. Errors: *im.Error as the server answered; *Closed or the end of ctx when
+// the outcome is unknown. Sending the same s again settles that. Spec: P-4.
 func (c *Conn) Send(ctx context.Context, s *petrelv1.Send) (*petrelv1.Ack, error) {
 	f, err := c.ask(ctx, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Send{Send: s}})
 	if err != nil {
@@ -55,9 +54,8 @@ func (c *Conn) Sync(ctx context.Context, token []byte) (*petrelv1.SyncPage, erro
 	return nil, fmt.Errorf("sync: answered by %T", f.Body)
 }
 
-// Recv returns the next frame that nobody waits for: events, lagged, answers
-// to SendAsync and Write. Once all are taken and the connection has ended it
-// returns a *Closed.
+// Recv returns the next frame that no other call waits for: events, lagged, answers to SendAsync and Write. Once
+// all are taken and the connection has ended it returns a *Closed.
 func (c *Conn) Recv(ctx context.Context) (*petrelv1.ServerFrame, error) {
 	select {
 	case f, ok := <-c.in:
@@ -104,8 +102,7 @@ func (c *Conn) WriteAll(fs []*petrelv1.ClientFrame) error {
 	return nil
 }
 
-// WriteRaw writes b as the content of one frame of the connection's codec,
-// whatever it is: for tests of what the server does with it.
+// WriteRaw writes b as the content of one frame, valid or not, to test how the server reacts to it.
 func (c *Conn) WriteRaw(b []byte) error {
 	if err := c.link.writeRaw(b); err != nil {
 		return c.broken(err)
@@ -143,8 +140,8 @@ func (c *Conn) ask(ctx context.Context, f *petrelv1.ClientFrame) (*petrelv1.Serv
 	}
 }
 
-// broken is the error of a connection that the server ends, as err shows. How it ends it, if
-// that can still be read, says more than err.
+// broken returns how a connection ended on which a call has failed with err. It first waits for the kick or the
+// close frame of the server, which says more than err.
 func (c *Conn) broken(err error) *Closed {
 	_ = c.link.conn.SetReadDeadline(time.Now().Add(endTimeout)) // the read below must end
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
@@ -156,7 +153,7 @@ func (c *Conn) broken(err error) *Closed {
 	return e
 }
 
-// Error is an error frame as the error it stands for.
+// Error returns the error that an error frame carries.
 func Error(e *petrelv1.Error) *im.Error {
 	return &im.Error{
 		Code: im.Code(e.Code), Message: e.Message, Head: im.Seq(e.Head),
@@ -165,8 +162,8 @@ func Error(e *petrelv1.Error) *im.Error {
 	}
 }
 
-// Unknown tells whether err leaves the fate of a send open: it may be stored
-// or not, and sending it again with the same client message id settles it.
+// Unknown reports whether the outcome of a send is unknown after err: it may be stored or not, and sending it
+// again with the same client message id settles it.
 func Unknown(err error) bool {
 	e, ok := errors.AsType[*im.Error](err)
 	return !ok || !e.Code.Info().Settled
