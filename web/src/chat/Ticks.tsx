@@ -9,7 +9,10 @@ const names: Readonly<Record<Fate, Key>> = {
   sending: 'fateSending', rejected: 'fateRejected', unknowable: 'fateUnknowable', stored: 'fateStored', delivered: 'fateDelivered', read: 'fateRead',
 }
 
-/** The known fate of an own message. Nothing says "stored" before the server has, and nothing "failed" before that is known. */
+/**
+ * The known outcome of an own message. It shows "stored" only after the server has said so, and "failed" only when
+ * that is certain.
+ */
 export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
   const { t } = useTranslation()
   const label = t(names[fate])

@@ -14,7 +14,7 @@ export function WhoDialog({ kind, message: m, conversation: v, onClose }: { read
   const client = useClient()
   const [reacted, setReacted] = useState<readonly UserReactions[]>([])
   useEffect(() => {
-    if (kind === 'read') client.loadReceipts(v.id).catch(() => {}) // those that are known are shown
+    if (kind === 'read') client.loadReceipts(v.id).catch(() => {}) // the known ones are shown
     else client.whoReacted(v.id, m.seq).then(setReacted, () => {})
   }, [client, kind, v.id, m.seq])
   return (
@@ -26,7 +26,7 @@ export function WhoDialog({ kind, message: m, conversation: v, onClose }: { read
   )
 }
 
-const mostUnread = 100 // members that are named who have not read a message; of more it is said how many they are
+const mostUnread = 100 // the most members without a read receipt that are listed; of more only the number is shown
 
 /** The members who have read a message, and those who have not. */
 function Readers({ message: m, conversation: v }: { readonly message: Message; readonly conversation: Conversation }): ReactElement {
