@@ -1,12 +1,12 @@
 /**
- * What the console shows, as the part of its address behind /admin/:
+ * The route of the console, in the part of its address behind /admin/:
  *
- *   /admin/                      the overview;  ?node=n2  with what that node reports
- *   /admin/users?prefix=al       a list, with what narrows it and where its page begins
- *   /admin/users/alice           one thing of it
- *   /admin/enroll#k=CODE         where somebody becomes an operator
+ *   /admin/                      the overview;  ?node=n2  with the details of that node
+ *   /admin/users?prefix=al       a list, with its filters and the begin of its page
+ *   /admin/users/alice           one item of the list
+ *   /admin/enroll#k=CODE         the page where a person becomes an operator
  *
- * All state that is worth sending to a colleague is in it, so Back and reload keep it.
+ * All state that is worth sending to a colleague is in the address, so Back and reload keep it.
  */
 import { useSyncExternalStore } from 'react'
 

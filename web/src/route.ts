@@ -1,14 +1,14 @@
 /**
- * What the page shows, as the part of its address after the #:
+ * The route of the page, in the part of its address after the #:
  *
- *   #/                       where people log in
+ *   #/                       the log-in page
  *   #/alice                  the list of conversations of the account alice
- *   #/alice/c/CONV           a conversation;   #/alice/c/CONV/info   with what is known of it
- *   #/alice/c/CONV/t/5       with the thread of the message 5
- *   #/alice/u/bob            the direct conversation with bob, also before there is one
+ *   #/alice/c/CONV           a conversation;   #/alice/c/CONV/info   with its info panel
+ *   #/alice/c/CONV/t/5       with the thread of message 5
+ *   #/alice/u/bob            the direct conversation with bob, even before its first message
  *   #/alice/settings         settings;   #/alice/devices   devices
  *
- * The account is in the address, so a tab stays with its account, and two live side by side.
+ * The account is in the address, so a tab stays with its account, and tabs with several accounts can be open.
  */
 export interface Route {
   readonly account: string // '': no account

@@ -18,7 +18,7 @@ export interface CallOptions {
   readonly timeoutMs?: number
 }
 
-/** What others may see of a user. */
+/** The profile of a user, as others may see it. */
 export interface Account {
   readonly user: string
   readonly displayName: string
@@ -44,12 +44,12 @@ export interface Device {
 /** A message that is pinned for all members. */
 export interface PinnedMessage {
   readonly message: Entry
-  /** Who pinned it: a user. */
+  /** The user who pinned it. */
   readonly by: string
   readonly timeMs: number
 }
 
-/** Who reacted to a message, and how. */
+/** A user, and the emojis of that user at a message. */
 export interface UserReactions {
   readonly user: string
   readonly emojis: readonly string[]

@@ -20,7 +20,7 @@ const answerMs = 30_000 // how long a call waits by default, the wait for a conn
 export class Requests {
   readonly #o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }
   readonly #slots = new Slots(maxAsked)
-  #up = deferred<void>() // resolved while the client is live
+  #up = deferred<void>() // resolved when the client is live
   #over = false
 
   constructor(o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }) {
@@ -37,7 +37,7 @@ export class Requests {
   end(why: PetrelError): void {
     this.#over = true
     this.#up.reject(why)
-    this.#up = deferred() // the one before may be resolved
+    this.#up = deferred() // a new promise, because the former one may be resolved already
     this.#up.reject(why)
   }
 

@@ -39,7 +39,7 @@ const kept = 50 // the most messages of a page, and of a sync
  *
  * It has groups and direct conversations, sends and their repeats, edits and recalls, history, and read
  * cursors. Everything happens in microtasks, so tests need no pauses, and fake timers may stand still.
- * Methods of the API are those that the test gives it. Anything else is answered with `unsupported`.
+ * Methods of the API are those that the test defines. Requests of other kinds are answered with `unsupported`.
  */
 export class TestServer implements Transport {
   readonly speaks = schemes

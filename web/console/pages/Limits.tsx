@@ -33,7 +33,7 @@ export function Limits(): ReactElement {
   const { answer, error, again } = useCall('AdminService/GetLimits', {}, lookMs)
   const [typed, setTyped] = useState<Readonly<Partial<Record<Limit, string>>>>({})
   const [asking, setAsking] = useState<{ readonly changes: readonly Changed[]; readonly silent: readonly string[] }>()
-  const [missed, setMissed] = useState<readonly string[]>([]) // nodes that have not taken the last change
+  const [missed, setMissed] = useState<readonly string[]>([]) // nodes that did not answer the last change
   const [refused, setRefused] = useState<CallError>()
   const values = (name: Limit): ReturnType<typeof valuesOf> => answer ? valuesOf(name, answer) : []
   const wanted = Object.fromEntries(Object.entries(typed).filter(([name, v]) => /^-?\d+$/.test(v) && v !== '0' && values(name as Limit).some(([now]) => now !== v))) as ServerLimitsJson

@@ -163,15 +163,15 @@ class SessionStore {
     return this.#leaving.has(user)
   }
 
-  /** Removes the data of an account whose tokens are void already. */
+  /** Removes all data of an account whose tokens are void already. */
   async leave(s: Session): Promise<void> {
     await s.client.forget()
     await this.#clear(s)
   }
 
   /**
-   * Removes the data of an account whose tokens the server has revoked, if no message is unsent. Otherwise the
-   * person decides first.
+   * Removes the data outside the store after the server has revoked the tokens, if no message is unsent; the client
+   * removes its store. Otherwise the person decides first.
    */
   async revoked(s: Session): Promise<void> {
     if (await s.client.unsent() === 0) await this.#wipe(s)

@@ -65,7 +65,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
     if (client.conversation(id)?.kind === 'group') client.loadReceipts(id).catch(() => {})
   }, [client, id, state])
   useEffect(() => {
-    if (id !== '' && client.conversation(id)?.personal.unread) client.markUnread(id, false).catch(() => {}) // it can be done again
+    if (id !== '' && client.conversation(id)?.personal.unread) client.markUnread(id, false).catch(() => {}) // after an error the mark stays
   }, [client, id])
 
   const openThread = useCallback((root: number) => go({ account: session.user, conv, user: conv ? '' : peer, thread: root }, root === 0), [conv, go, peer, session.user])

@@ -17,7 +17,7 @@ interface Rest {
   readonly conv: string
   readonly selection: Selection | undefined // undefined: nothing is being selected
   readonly replies: ReadonlyMap<number, number> // the number of messages in the thread of each root
-  readonly lit: number // seq of the message to which the person was brought
+  readonly lit: number // seq of the message that a jump has brought the person to
 }
 
 /** The messages of a day, below its date. A click on the date lets the person choose another day. */

@@ -21,9 +21,9 @@ interface BubbleProps {
   readonly own: boolean
   readonly first: boolean
   readonly last: boolean
-  readonly many: boolean // a group: who writes is shown
+  readonly many: boolean // a group: the author is shown
   readonly changing: 'edit' | 'recall' | '' // the change that waits for the server
-  readonly lit: boolean // the person was brought here
+  readonly lit: boolean // a jump has brought the person here
   readonly selected: boolean | undefined // undefined: nothing is being selected
   readonly replies: number // the number of messages in its thread
 }

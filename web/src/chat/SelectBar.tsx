@@ -18,7 +18,7 @@ interface SelectBarProps {
   readonly onEnd: () => void
 }
 
-/** The actions on the selected messages, in the place of the composer. */
+/** The bar with the actions on the selected messages, in place of the composer. */
 export default function SelectBar({ selection, conversation: v, onEnd }: SelectBarProps): ReactElement {
   const translation = useTranslation()
   const { t } = translation

@@ -27,7 +27,7 @@ export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
   )
 }
 
-/** The fate of a stored own message. */
+/** Returns the outcome to show for a stored own message. */
 export function fateOf(m: { readonly delivered: number; readonly read: number }): Fate {
   return m.read > 0 ? 'read' : m.delivered > 0 ? 'delivered' : 'stored'
 }

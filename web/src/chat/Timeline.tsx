@@ -99,7 +99,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     arrive(content.current)
   })
 
-  // Messages in view are read; messages of a page outside the view are not.
+  // Messages in view become read, but only while the person sees the page.
   const read = useCallback(() => {
     if ((whole.messages.at(-1)?.seq ?? 0) <= v.read || !isSeen()) return
     const key = scroller.current?.lastSeen()

@@ -8,7 +8,7 @@ import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useMembers } from './useMembers.js'
 
-/** The users who have read a message of a group, or who reacted to it. */
+/** The dialog with the users who have read a message of a group, or reacted to it. */
 export function WhoDialog({ kind, message: m, conversation: v, onClose }: { readonly kind: 'read' | 'reacted'; readonly message: Message; readonly conversation: Conversation; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()

@@ -2,7 +2,7 @@ import type { Message, Outgoing } from '@petrel-im/sdk'
 import { createContext, useContext } from 'react'
 import type { MenuPlace } from '../../ui/index.js'
 
-/** The actions on a message of the timeline. The functions stay the same while a chat is open. */
+/** The actions on messages of the timeline. The functions stay the same while a chat is open. */
 export interface ChatActions {
   readonly reply: (m: Message) => void
   readonly edit: (m: Message) => void

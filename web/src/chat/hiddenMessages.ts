@@ -9,7 +9,7 @@ const longestValue = 1024 // bytes, P-8.10
 
 const made = new Map<string, { readonly key: string; readonly away: Away }>() // by user and conversation; the same object while the setting is the same
 
-/** The messages that the person has hidden in a conversation, on whichever device. */
+/** Returns the messages that the person has hidden in a conversation, on any device. */
 export function awayOf(client: Client, conv: string): Away {
   const { clearedTo, hidden } = client.conversation(conv)?.personal ?? { clearedTo: 0, hidden: '' }
   const key = `${clearedTo} ${hidden}`

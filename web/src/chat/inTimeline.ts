@@ -1,7 +1,7 @@
 import type { Message } from '@petrel-im/sdk'
 import type { HistoryView } from '@petrel-im/sdk/history'
 
-/** Seqs from the first to the last. */
+/** The first and the last seq of a range. */
 export type Range = readonly [number, number]
 
 /** The messages that a person has hidden in a conversation. */

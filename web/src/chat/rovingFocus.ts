@@ -78,7 +78,7 @@ function stopAt(content: HTMLElement, row: HTMLElement): void {
 
 /** Makes the newest message the stop of Tab, unless the focus is on another message. */
 export function enterByNewest(content: HTMLElement): void {
-  const newest = content.lastElementChild?.querySelector(':scope > ol')?.lastElementChild // of the last day; this is done after each drawing
+  const newest = content.lastElementChild?.querySelector(':scope > ol')?.lastElementChild // in the last day only, because this runs after each drawing
   if (newest instanceof HTMLElement && newest.tabIndex !== 0 && !content.contains(activeIn(content))) stopAt(content, newest)
 }
 

@@ -67,7 +67,7 @@ export function alphanumericAnd(more: string): (c: number) => boolean {
   return (c) => isAlphanumeric(c) || set.has(c)
 }
 
-/** Whether `\s` matches a code unit. */
+/** Whether \s matches a code unit. */
 export function isBlank(c: number): boolean {
   return c === 32 || c >= 9 && c <= 13 || c === 0xa0 || c >= 0x1680 && blanks.has(c)
 }

@@ -22,7 +22,7 @@ import { usePendingOf } from '../clientSnapshot.js'
 import { useChatName } from './ChatLine.js'
 import { isDissolved, lastMs } from './chatList.js'
 
-/** A conversation in the list. */
+/** A row of the list of conversations. */
 export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabStop, onSelect }: { readonly conversation: Conversation; readonly selected: boolean; readonly tabStop: boolean; readonly onSelect: (v: Conversation) => void }): ReactElement {
   const translation = useTranslation()
   const { t } = translation

@@ -1,9 +1,9 @@
 import { defined, type Kick, type Range, type WireError } from './frames.js'
 
 /**
- * Why something did not happen, as plain data.
+ * The reason of a failure, as plain data.
  *
- * - refused: by the server, or by this SDK in the words of its catalogue. Branch on code.
+ * - refused: by the server, or by this SDK with a code of the same catalogue. Branch on code.
  * - silent: the server does not answer.
  * - store: the store of the client failed.
  * - unknowable: nobody can tell any more whether the message is stored. Spec: P-4.8.

@@ -9,7 +9,7 @@ import { takeNotes } from './note.js'
 import { takePushed } from './settings.js'
 import type { Core, Live } from './state.js'
 
-/** Applies a pushed frame. Spec: P-6.1. */
+/** Applies the events of a pushed frame. Spec: P-6.1. */
 export function takeEvents(c: Core, lv: Live, ev: Events): void {
   for (const m of ev.messages) {
     if (m.conv === c.meta.inbox) {

@@ -8,7 +8,7 @@ import type { Core } from './state.js'
 
 /** The progress of a loop in one conversation. */
 export interface Reading {
-  at: Position // the last entry that was looked at
+  at: Position // the last entry that the loop has seen
   stored: number // seq of the stored position
   page: readonly Entry[] // a page of the history, used while the client does not hold the entry after at
 }

@@ -4,11 +4,11 @@ import type { Conv, Core } from './state.js'
 
 // Keys of the rows in the store.
 export const metaKey = 'meta'
-export const incomingKey = 'incoming' // Incoming was used
+export const incomingKey = 'incoming' // set when incoming was used
 export const convPrefix = 'c/'
 export const entryPrefix = 'e/' // by conversation and seq
 export const outPrefix = 'o/' // by client message id
-export const positionPrefix = 'p/' // of Incoming, by conversation
+export const positionPrefix = 'p/' // positions of incoming, by conversation
 export const settingPrefix = 's/' // by conversation, user and name
 
 export const convKey = (id: string): string => convPrefix + id

@@ -235,7 +235,10 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
   raise(c, o, p.head)
 }
 
-/** Whether retention may have removed o: entries above from are gone, and what is left is younger than o. */
+/**
+ * Whether retention may have removed o: the history has lost entries above from, and begins with one that is
+ * younger than o.
+ */
 function removedSince(o: OutgoingState, from: number, p: HistoryPage): boolean {
   const first = p.messages[0]
   return p.firstSeq > from + 1 && from > 0 || p.firstSeq > 1 && first !== undefined && first.seq === p.firstSeq && first.timeMs > o.composedMs

@@ -38,7 +38,7 @@ export interface CoreOptions {
 
 export type Writable<T> = { -readonly [K in keyof T]: T[K] extends readonly (infer E)[] ? E[] : T[K] }
 
-/** What the core wants done. The caller takes it with takeOutputs. */
+/** The actions that the core asks for. The caller takes them with takeOutputs. */
 export interface Outputs {
   /** Asks for a token. refused is the token that the server has just refused, or ''. */
   readonly token?: { readonly refused: string }
@@ -87,7 +87,7 @@ export interface Core {
   live: Live | undefined
   pageLimit: number // entries of a history page; 0: the server's
 
-  // What the client knows.
+  // The known state.
   meta: Meta
   readonly convs: Map<string, Conv>
   readonly direct: Map<string, string> // other user → direct conversation
@@ -96,7 +96,7 @@ export interface Core {
   readonly unread: UnreadTotals
   readonly views: Views // former snapshots, which are returned again while nothing changed
 
-  // What it has to do.
+  // Work that is still to be done.
   readonly outbox: Outbox
   readonly moves: Set<Conv> // with cursors that the server does not have yet
   readonly asking: Set<Conv> // with quotes to be requested
@@ -105,7 +105,7 @@ export interface Core {
   readonly store: StoreQueue
 }
 
-/** What the next turn writes. */
+/** The rows that the next turn writes. */
 export interface StoreQueue {
   readonly rows: Map<string, RowValue | null> // by key; null: to be removed
   readonly dirty: Set<Conv> // whose rows are made when the turn is written
@@ -163,7 +163,7 @@ export interface Live {
   syncAt: number // when the next one is due; Infinity: none is
   newest: number // entries of each conversation that the present sync asks for
   reads: number // history requests under way
-  readonly moving: Set<Conv> // whose cursors are under way
+  readonly moving: Set<Conv> // conversations whose cursor request is under way
   pages: number // history pages that came
   back: boolean // the server went back: it lacks entries that it sent, or has others in their place
   readonly repairs: Map<Conv, boolean> // conversations that lack entries, in the order of requests; true: a page is under way
@@ -230,7 +230,7 @@ export interface Conv {
   readonly shown: Shown
 }
 
-/** How far the user and others are in a conversation. */
+/** The read and delivered cursors of a conversation, of the user and of others. */
 export interface Cursors {
   read: number // the user's own cursor; moves that are not sent yet are included
   readCounted: number // entries whose counted is at most this are not unread: the read cursor, or the beginning of the newest stay

@@ -28,7 +28,7 @@ interface Request {
 interface Move {
   readonly delivered: number
   readonly read: number
-  readonly waiting: ((answer: ServerFrameJson) => void)[] // tabs that wanted the same
+  readonly waiting: ((answer: ServerFrameJson) => void)[] // replies for tabs that asked for the same move
   answer?: ServerFrameJson
 }
 

@@ -3,13 +3,13 @@ import type { ClientFrameJson, ServerFrameJson } from '../wire/frames_gen.js'
 
 /** Messages of the other tabs to the one that leads. A tab and a number name a connection. */
 export type ToLeader =
-  /** Is anybody there? `visible`: the person sees this tab. */
+  /** Asks whether the leading tab is alive. `visible`: the person sees the sending tab. */
   | { readonly kind: 'probe'; readonly tab: string; readonly visible: boolean }
   | { readonly kind: 'open'; readonly tab: string; readonly conn: number }
   | { readonly kind: 'request'; readonly tab: string; readonly conn: number; readonly frame: ClientFrameJson }
   | { readonly kind: 'close'; readonly tab: string; readonly conn: number }
 
-/** Messages of the tab that leads to one of the others. */
+/** Messages of the leading tab to one other tab. */
 export type ToTab =
   | { readonly kind: 'opened'; readonly tab: string; readonly conn: number }
   | { readonly kind: 'answer'; readonly tab: string; readonly conn: number; readonly frame: ServerFrameJson }
@@ -17,7 +17,7 @@ export type ToTab =
   /** Asks that tab to take the lead. */
   | { readonly kind: 'yield'; readonly tab: string }
 
-/** Messages of the tab that leads to all others. */
+/** Messages of the leading tab to all others. */
 export type ToAll =
   /** The tab leads, in this term. */
   | { readonly kind: 'leads'; readonly term: number }
@@ -30,7 +30,7 @@ export type ToAll =
 
 /** Messages of any tab to all others. */
 export type FromAny =
-  /** The data of the account was removed. */
+  /** The tab has removed the data of the account. */
   | { readonly kind: 'wiped' }
   /**
    * Rows that the tab has changed: messages that it has stored or a person has discarded, and conversations whose
