@@ -48,8 +48,8 @@ export async function call<N extends Name>(name: N, request: Of<N>[0], signal?: 
 }
 
 /**
- * Calls a method with a stream of answers (P-10.11), and calls take with each. It goes on until signal aborts it,
- * or the server ends the stream, which is a CallError.
+ * Calls a method with a stream of answers (P-10.11), and calls `take` with each. It goes on until signal is
+ * aborted, or the server ends the stream, which is a CallError.
  */
 export async function follow<N extends Name>(name: N, request: Of<N>[0], take: (answer: Of<N>[1]) => void, signal: AbortSignal): Promise<never> {
   const token = session()?.token

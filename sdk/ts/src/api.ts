@@ -70,8 +70,8 @@ export abstract class Calls {
   abstract call<M extends Method>(method: M, request: RequestOf<M>, options?: CallOptions): Promise<ResponseOf<M>>
 
   /**
-   * Makes a group of the user, who becomes its owner, and of others. It returns the conversation id. Codes:
-   * invalid, no_user, rate_limited.
+   * Makes a group of the user, who becomes its owner, and of others. It returns the conversation id.
+   * Codes: invalid, no_user, rate_limited.
    */
   async createGroup(title: string, users: readonly string[], options?: CallOptions): Promise<string> {
     return (await this.call('petrel.v1.ConversationService/CreateGroup', { title, users }, options)).conv ?? ''
@@ -187,8 +187,8 @@ export abstract class Calls {
 
   /**
    * Blocks a user, or ends the block. The server withholds the messages of a blocked user in the direct
-   * conversation. The block is in force when the promise is resolved. The other user is not told. Codes:
-   * invalid, rate_limited. Spec: P-5.4.
+   * conversation. The block is in force when the promise is resolved. The other user is not told.
+   * Codes: invalid, rate_limited. Spec: P-5.4.
    */
   block(user: string, on: boolean, options?: CallOptions): Promise<void> {
     return this.changeSettings('', user, { blocked: one(on) }, options)
@@ -196,15 +196,15 @@ export abstract class Calls {
 
   /**
    * Adds a reaction of the user to a message, or removes it. A repeat does no harm. Codes: no_target, forbidden
-   * (too many reactions), rate_limited. Spec: P-5.11.
+   * (too many of them), rate_limited. Spec: P-5.11.
    */
   async react(conv: string, seq: number, emoji: string, removed = false, options?: CallOptions): Promise<void> {
     this.noted(conv, await this.call('petrel.v1.MessageService/React', { conv, seq: String(seq), emoji, removed }, options))
   }
 
   /**
-   * Pins a message for all members, or unpins it. In a group the caller has to be an admin or the owner. Codes:
-   * no_target, forbidden, rate_limited. Spec: P-5.11.
+   * Pins a message for all members, or unpins it. In a group the caller has to be an admin or the owner.
+   * Codes: no_target, forbidden, rate_limited. Spec: P-5.11.
    */
   async pin(conv: string, seq: number, removed = false, options?: CallOptions): Promise<void> {
     this.noted(conv, await this.call('petrel.v1.MessageService/Pin', { conv, seq: String(seq), removed }, options))

@@ -23,9 +23,9 @@ import { watchWakeUps } from './wakeup.js'
 const logoutMs = 5000 // how long a logout waits for the server by default
 
 /**
- * The client of one device of a user. It is connected while `run`, `while` or `connect` is under way. A change
- * has the names of what changed; snapshots have the present state. A snapshot stays the same object until its
- * content changes.
+ * The client of one device of a user. It is connected while `run`, `while` or `connect` is under way. Listeners get
+ * changes, which name what has changed; snapshots show the present state. A snapshot stays the same object until
+ * its content changes.
  */
 export class Client extends Views {
   protected readonly turns: Turns

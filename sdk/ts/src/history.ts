@@ -138,7 +138,7 @@ export class HistoryWindow {
   }
 
   /**
-   * Asks for a page, and passes it to take, unless the history id has changed meanwhile. Except for jumps, an
+   * Asks for a page, and passes it to `take`, unless the history id has changed meanwhile. Except for jumps, an
    * unreadable range is passed in place of a page.
    */
   async #page(q: Omit<GetHistory, 'conv'>, options: CallOptions, take: (page: HistoryPage | Range) => void): Promise<void> {

@@ -33,7 +33,7 @@ export class Requests {
     else if (!this.#over) this.#up = deferred()
   }
 
-  /** Rejects the requests that wait for a connection, and all later ones, with why. */
+  /** Rejects the requests that wait for a connection, and all later ones, with the error `why`. */
   end(why: PetrelError): void {
     this.#over = true
     this.#up.reject(why)
@@ -103,8 +103,8 @@ export class Requests {
   }
 
   /**
-   * Waits until the client is live, sends one request over the connection, and waits for its answer. Spec:
-   * S-19.1.
+   * Waits until the client is live, sends one request over the connection, and waits for its answer.
+   * Spec: S-19.1.
    */
   request(need: Capability | '', body: ClientBody, signal: AbortSignal | undefined): Promise<ServerFrame> {
     return this.#slots.use(async () => {

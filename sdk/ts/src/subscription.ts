@@ -8,7 +8,7 @@ export class Listeners {
   #over = false
 
   /**
-   * Calls f with `first`, and then with every change, until the returned function is called. end is called when
+   * Calls f with `first`, and then with every change, until the returned function is called. `end` is called when
    * the client closes.
    */
   add(f: Listener, first: () => Change, end: () => void): () => void {

@@ -88,7 +88,10 @@ export function take(o: Account, onEnded: Ended = () => {}): Use {
   used.users++
   let released = false
   used.onEnded.add(onEnded)
-  /** Ends the session with end: it is not shared any more, and the elements that use it are told why first. */
+  /**
+   * Ends the session by calling `end`: the session is not shared any more, and the elements that use it are told
+   * why first.
+   */
   const drop = async <T>(why: unknown, end: () => Promise<T>): Promise<T> => {
     if (shared.get(account) === used) shared.delete(account)
     used.session.names.end()

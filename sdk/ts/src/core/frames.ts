@@ -220,7 +220,7 @@ export interface PresenceEvent {
   readonly lastMs: number // 0: not known
 }
 
-/** The events of one pushed frame. */
+/** The events of one pushed frame. Spec: P-6.1. */
 export interface Events {
   readonly messages: readonly Entry[]
   readonly hints: readonly Hint[]

@@ -15,8 +15,8 @@ export function notesCame(c: Core, conv: string, notes: readonly Note[]): void {
 }
 
 /**
- * Takes the notes of a conversation that are newer than the known ones. A page may be older than a push. Spec:
- * P-5.11.
+ * Takes the notes of a conversation that are newer than the known ones. A page may be older than a push.
+ * Spec: P-5.11.
  */
 export function takeNotes(c: Core, v: Conv, notes: readonly Note[]): void {
   for (const n of notes) if (takeNote(v, n)) show(c, v)

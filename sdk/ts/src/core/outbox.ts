@@ -25,8 +25,8 @@ export type Drafted =
   | { readonly refused?: undefined; readonly outgoing: Outgoing; readonly row?: Row }
 
 /**
- * Takes a message to be sent. It goes out after its row is durable in the store and kept was called. Spec:
- * P-4.9, S-12.1.
+ * Takes a message to be sent. It goes out after its row is durable in the store and kept was called.
+ * Spec: P-4.9, S-12.1.
  */
 export function draft(c: Core, d: Draft): Drafted {
   const s = sendOf(d, c.newId)

@@ -19,7 +19,7 @@ export function repairAll(c: Core, lv: Live): void {
 }
 
 function askPage(c: Core, lv: Live, v: Conv): void {
-  if (v.head - v.have > c.o.keep) { // entries beyond keep would be dropped again
+  if (v.head - v.have > c.o.keep) { // entries beyond keep would be dropped again. Spec: S-7.6
     dropEntries(c, v)
     missMention(c, v, v.head)
     v.low = Math.max(v.head - c.o.keep, floor(v))

@@ -97,7 +97,7 @@ export function message(c: Core, v: Conv, slot: Slot): Message {
     old.receiptsCame = v.cursors.receiptsCame
     return old.message
   }
-  const noted = note && entry.recalledBy === 0 ? note : undefined // a recalled entry has no note
+  const noted = note && entry.recalledBy === 0 ? note : undefined // a recalled entry has no note. Spec: S-9.2
   const one: Message = { ...entry, reactions: noted?.reactions ?? none, pinned: noted?.pinned ?? false, delivered, read }
   slot.view = { entry, note, receiptsCame: v.cursors.receiptsCame, message: one }
   return one

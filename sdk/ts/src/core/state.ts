@@ -58,15 +58,15 @@ export interface Outputs {
 
 /**
  * The client without sockets, store, clock, randomness and timers: inputs go in, outputs come out, and the same
- * inputs always give the same outputs. sdk/SPEC.md says what it does, and sdk/conformance has scripts of inputs
- * and outputs that it follows.
+ * inputs always give the same outputs. sdk/SPEC.md says what it does, and sdk/conformance has scripts of inputs and
+ * outputs that it follows.
  *
  * Inputs are functions that take the core: start, stop, tokenCame, opened, closed, frame, heard, moved, stored,
- * storeFailed, wakeUp, and the calls of the application. The caller sets now before each input. After one or
- * several inputs it calls step, carries out what takeOutputs returns, and, unless a write is under way, writes
- * what prepare returns. It repeats this until nothing is left to do.
+ * storeFailed, wakeUp, and the calls of the application. The caller sets `now` before each input. After one or
+ * several inputs it calls step, carries out what takeOutputs returns, and, unless a write is under way, writes what
+ * prepare returns. It repeats this until nothing is left to do.
  *
- * Outside of this folder only the field now is set. core.test.ts names the files that change a part.
+ * Code outside of this folder touches no field but `now`. core.test.ts names the files that change a part.
  */
 export interface Core {
   readonly o: CoreOptions
@@ -114,8 +114,8 @@ export interface StoreQueue {
 
 /**
  * The state of connecting. A round asks for a token, and then tries the addresses in order: the next one when a
- * try fails, or has no answer for a while. The first welcome wins. Between rounds there are pauses. Spec:
- * P-3.6, P-3.7.
+ * try fails, or has no answer for a while. The first welcome wins. Between rounds there are pauses.
+ * Spec: P-3.6, P-3.7.
  */
 export interface Reach {
   running: boolean
@@ -170,7 +170,7 @@ export interface Live {
   focused: SetFocus | undefined // sent on this connection; absent: all
   focusAt: number // when it has to be sent again; Infinity: not
   watchDue: boolean // the watch of the application has to be sent
-  watchAt: number // the watch is not sent before
+  watchAt: number // the earliest time to send the watch
   pushed: Set<string> // keys of settings that came as events since the last lagged
 }
 
@@ -203,7 +203,7 @@ export interface Conv {
   known: boolean // a sync has described it
   kind: ConvKind
   title: string
-  titleAt: number // the seq of which the title is
+  titleAt: number // the seq as of which the title is known
   peer: string
   role: Role
   left: boolean
@@ -222,7 +222,7 @@ export interface Conv {
   readonly notes: Map<number, Note> // by seq
   damaged: readonly Range[] // unreadable seqs that were skipped, oldest first
   paged: number // how many entries older pages have added; they are kept beyond the bound
-  repairAt: number // the next page is not asked for before
+  repairAt: number // the earliest time of the next page request
 
   readonly cursors: Cursors
   readonly mentions: Mentions
@@ -241,14 +241,14 @@ export interface Cursors {
   readonly receipts: Map<string, Receipt> // by user
   receiptsGiven: ReadonlyMap<string, Receipt> | undefined // their snapshot; undefined: outdated
   receiptsCame: number
-  moveAt: number // the next move is not sent before
+  moveAt: number // the earliest time of the next move
 }
 
 /** Quotes of entries that other entries answer, by seq. */
 export interface Quotes {
   readonly known: Map<number, Quote | undefined> // undefined: the user may not read it
   readonly wanted: Map<number, boolean> // true: a request is under way
-  askAt: number // the next request is not sent before
+  askAt: number // the earliest time of the next request
 }
 
 /** The snapshots of a conversation. */
@@ -314,7 +314,7 @@ export interface Lane {
   queue: OutgoingState[] // oldest first, not settled
   show: OutgoingState[] // oldest first, not among the entries of the conversation
   busy: number // messages that await an answer: at most one, but two right after two lanes were joined
-  at: number // the next message is not sent before
+  at: number // the earliest time of the next send
   fails: number // refusals in a row without a time to wait
 }
 

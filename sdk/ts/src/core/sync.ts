@@ -19,8 +19,8 @@ export function firstSync(c: Core, lv: Live): void {
 }
 
 /**
- * Begins a sync: asks which conversations have changed. wantSync during a sync makes another one follow. Spec:
- * P-6.2, P-6.4, S-6.1.
+ * Begins a sync: asks which conversations have changed. wantSync during a sync makes another one follow.
+ * Spec: P-6.2, P-6.4, S-6.1.
  */
 function startSync(c: Core, lv: Live): void {
   lv.syncing = true
