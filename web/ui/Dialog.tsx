@@ -16,8 +16,7 @@ const writable = 'input:not([type="radio"])'
 const writableOnPhone = `${writable}:not([type="search"])` // on a phone the keyboard would cover the results of a search
 
 /**
- * A modal dialog. The focus stays in it, at first in its first field, and goes back to the former element at the
- * end.
+ * A modal dialog. The focus stays in it, at first in its first field, and goes back to the former element at the end.
  */
 export function Dialog({ title, closeLabel, onClose, children, foot, sheet = false }: DialogProps): ReactElement {
   const ref = useRef<HTMLDialogElement>(null)

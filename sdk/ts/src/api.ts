@@ -63,9 +63,8 @@ const roles: Readonly<Record<Role, RoleJson>> = { '': 'ROLE_UNSPECIFIED', member
  */
 export abstract class Calls {
   /**
-   * Calls a method of the API. If the request has a field requestId and none is given, one is set, so a repeat
-   * after a lost answer does no harm. Request and response are in the JSON mapping: 64-bit numbers are texts.
-   * Spec: P-12.4.
+   * Calls a method of the API. If the request has a field requestId and none is given, one is set, so a repeat after
+   * a lost answer does no harm. Request and response are in the JSON mapping: 64-bit numbers are texts. Spec: P-12.4.
    */
   abstract call<M extends Method>(method: M, request: RequestOf<M>, options?: CallOptions): Promise<ResponseOf<M>>
 
@@ -211,8 +210,7 @@ export abstract class Calls {
   }
 
   /**
-   * Lists the users who reacted to a message with an emoji ('': any), ascending by user, page by page until the
-   * end.
+   * Lists the users who reacted to a message with an emoji ('': any), ascending by user, page by page until the end.
    */
   async whoReacted(conv: string, seq: number, emoji = '', options?: CallOptions): Promise<readonly UserReactions[]> {
     const all: UserReactions[] = []

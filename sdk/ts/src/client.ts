@@ -240,8 +240,7 @@ export class Client extends Views {
   // --- what changes ---
 
   /**
-   * Calls f with each change until the returned function is called. The first change names everything that
-   * exists.
+   * Calls f with each change until the returned function is called. The first change names everything that exists.
    */
   subscribe(f: Listener): () => void {
     return this.#subscribe(f, () => {})
@@ -353,9 +352,9 @@ export class Client extends Views {
   }
 
   /**
-   * Returns entries of a conversation above after, oldest first, at most limit (0: all held ones, or the page
-   * size of the server). They are those that the client holds, if it holds all above after, and otherwise a
-   * page of the history.
+   * Returns entries of a conversation above the seq `after`, oldest first, at most limit (0: all held ones, or the
+   * page size of the server). If the client holds all of them, they are the held ones, otherwise a page of the
+   * history.
    */
   async since(conv: string, after: number, limit = 0, options: CallOptions = {}): Promise<readonly Message[]> {
     const held = this.turns.read((core) => since(core, conv, after, limit))

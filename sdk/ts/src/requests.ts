@@ -103,8 +103,7 @@ export class Requests {
   }
 
   /**
-   * Waits until the client is live, sends one request over the connection, and waits for its answer.
-   * Spec: S-19.1.
+   * Waits until the client is live, sends one request over the connection, and waits for its answer. Spec: S-19.1.
    */
   request(need: Capability | '', body: ClientBody, signal: AbortSignal | undefined): Promise<ServerFrame> {
     return this.#slots.use(async () => {

@@ -108,8 +108,7 @@ export abstract class Views extends Calls {
   }
 
   /**
-   * Shows others that the user is writing. Call it for each key: it sends at most one signal in 3 s.
-   * Spec: P-13.2.
+   * Shows others that the user is writing. Call it for each key: it sends at most one signal in 3 s. Spec: P-13.2.
    */
   typing(conv: string): void {
     this.turns.apply((core) => sayTyping(core, conv))

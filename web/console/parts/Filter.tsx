@@ -6,8 +6,7 @@ import { useTranslation } from '../i18n/index.js'
 const settleMs = 300 // wait after the last key
 
 /**
- * A field that narrows the table below it. Its value is in the address. A change goes to the first page of the
- * table.
+ * A field that narrows the table below it. Its value is in the address. A change goes to the first page of the table.
  */
 export function Filter({ name, label }: { readonly name: string; readonly label: string }): ReactElement {
   const { t } = useTranslation()

@@ -62,8 +62,7 @@ export default function ThreadPanel({ conversation: v, root, chat, pending: all,
 }
 
 /**
- * Whether a pending message belongs to the thread: as an answer, or as the edit or recall of a message of the
- * thread.
+ * Whether a pending message belongs to the thread: as an answer, or as the edit or recall of a message of the thread.
  */
 function isOf({ draft }: Outgoing, root: number, said: readonly Message[]): boolean {
   const target = draft.edit?.target ?? draft.recall?.target

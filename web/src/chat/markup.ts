@@ -99,8 +99,7 @@ class Parser {
   }
 
   /**
-   * Parses links, and marks between them. A mark is not parsed again inside itself, so marks are at most three
-   * deep.
+   * Parses links, and marks between them. A mark is not parsed again inside itself, so marks are at most three deep.
    */
   #inline(text: string, within: readonly Mark[], to: Piece[]): void {
     this.#read(text, (r) => {

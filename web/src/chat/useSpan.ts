@@ -16,8 +16,7 @@ const jumpMs = 15_000 // how long a jump waits for the server
 const jumpWithoutMs = 2000 // the same without a connection, so that the person is told soon
 
 /**
- * The position that the view takes when a span is drawn: a row, and the distance of the row from the top of the
- * view.
+ * The position that the view takes when a span is drawn: a row, and the distance of the row from the top of the view.
  */
 interface Place {
   readonly span: Span

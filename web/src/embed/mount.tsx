@@ -123,7 +123,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     shown = undefined
     return was
   }
-  /** Ends the session, runs done with it, and then begins another one. */
+  /** Ends the session, calls `done` with its former use, and then begins another one. */
   const anew = (done: (was: Use | undefined) => Promise<void> | undefined): void => {
     const was = end()
     draw()

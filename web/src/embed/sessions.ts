@@ -53,8 +53,7 @@ const shared = new Map<string, Shared>() // by account
 const ending = new Map<string, Promise<unknown>>() // the ends under way of sessions, by account
 
 /**
- * Returns the key of an account in this browser. It contains slashes, so no account of the web chat has the same
- * key.
+ * Returns the key of an account in this browser. It contains slashes, so no account of the web chat has the same key.
  */
 function nameOf({ server, tenant, user }: Account): string {
   return `embed/${new URL(server).host}/${tenant}/${user}`

@@ -60,8 +60,7 @@ function nameOf({ name, kind, id }: Device): string {
 }
 
 /**
- * The names and icons of kinds of devices. Applications choose their kinds freely: an unknown kind is shown as it
- * is.
+ * The names and icons of kinds of devices. Applications choose their kinds freely: an unknown kind is shown as it is.
  */
 const kinds: readonly (readonly [RegExp, IconName, Key])[] = [
   [/tablet|ipad/i, 'tablet', 'kindTablet'], [/phone|ios|android|mobile/i, 'phone', 'kindPhone'], [/web|browser/i, 'globe', 'kindWeb'], [/desktop|mac|windows|linux|pc/i, 'device', 'kindDesktop'], [/cli|terminal|bot|server/i, 'terminal', 'kindProgram'],

@@ -15,7 +15,7 @@ export function newPlaces(given: string, speaks: readonly string[]): Places {
 }
 
 /**
- * Begins a round. without is an address that is left out, or ''. Other addresses of its host, and silent ones,
+ * Begins a round. `without` is an address that is left out, or ''. Other addresses of its host, and silent ones,
  * come last.
  */
 export function beginRound(p: Places, without: string): void {

@@ -100,8 +100,7 @@ export function slotAt(v: Conv, seq: number): Slot | undefined {
 }
 
 /**
- * Returns counted of the entry at seq, or of the last readable one below it; undefined: the client does not
- * know it.
+ * Returns counted of the entry at seq, or of the last readable one below it; undefined: the client does not know it.
  */
 export function countedOf(v: Conv, seq: number): number | undefined {
   if (seq === 0) return 0

@@ -111,8 +111,7 @@ export interface Entry {
   /** User id; '': the server itself. */
   readonly from: string
   /**
-   * The client message id from its sender; the Outgoing of the message has the same id. '': the entry is not a
-   * send.
+   * The client message id from its sender; the Outgoing of the message has the same id. '': the entry is not a send.
    */
   readonly clientMsgId: string
   /** When the server stored it, by its clock, in Unix ms: for display, never for order. */
@@ -412,8 +411,7 @@ export interface Send {
 }
 
 /**
- * The `before` of the newest page of a history: the highest 64-bit value, as text because a number cannot hold
- * it.
+ * The `before` of the newest page of a history: the highest 64-bit value, as text because a number cannot hold it.
  */
 export const newestPage = '18446744073709551615'
 

@@ -59,7 +59,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
     if (isFailed(o)) {
       if (!r) remove(c, o)
     } else if (o.state !== 'sending') continue
-    else if (r) { // it is searched for in the history before it gets another after
+    else if (r) { // it is searched for in the history before its `after` changes
       o.look ||= o.fresh || r.look
       o.tried = true
       o.send = r.send

@@ -86,8 +86,7 @@ function secondsOf(bytes: number, rate: number): number {
 
 /**
  * Makes the client more patient after a connection fell silent, if the transport reports whole frames only: the
- * link may just be slow. The patience ends when a request of the kind that had no answer is answered.
- * Spec: S-5.8.
+ * link may just be slow. The patience ends when a request of the kind that had no answer is answered. Spec: S-5.8.
  */
 export function fellSilent(c: Core, lv: Live): void {
   const oldest = [...lv.waiting.values()].find((q) => q.kind !== 'ping')

@@ -15,8 +15,8 @@ export function olderThan(c: Core, conv: string): number {
 }
 
 /**
- * Applies a page of entries below before, or the range that the server could not read. It returns whether there
- * are still older ones.
+ * Applies a page of entries below the seq `before`, or the range that the server could not read. It returns whether
+ * there are still older ones.
  */
 export function takeOlder(c: Core, conv: string, before: number, page: HistoryPage | Range): boolean {
   const v = c.convs.get(conv)

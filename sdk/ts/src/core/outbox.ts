@@ -60,7 +60,7 @@ export function discard(c: Core, id: string): void {
   remove(c, o)
 }
 
-/** Turns a draft into a send without an after, or returns why the draft is invalid. Spec: S-12.8. */
+/** Turns a draft into a send that has no `after` yet, or returns why the draft is invalid. Spec: S-12.8. */
 function sendOf(d: Draft, newId: () => string): Send | Failure {
   if (!d.conv === !d.user) return invalid('one of conv and user is set')
   const bodies = [d.data, d.edit, d.recall, d.forward].filter((b) => b !== undefined).length
@@ -98,7 +98,7 @@ function relOf(d: Draft): Relations | undefined {
 }
 
 /**
- * Fixes the fields that all attempts share. A random id was never sent before, so such a message gets an after.
+ * Fixes the fields that all attempts share. A random id was never sent before, so such a message gets an `after`.
  * Spec: P-4.7.
  */
 function compose(c: Core, draft: Send, newId: boolean): OutgoingState {
@@ -130,7 +130,7 @@ export function target(c: Core, o: OutgoingState): string {
   return o.send.user === '' ? o.send.conv : c.direct.get(o.send.user) ?? ''
 }
 
-/** Sets the after of a message. The message is stored again before it is sent. */
+/** Sets the `after` of a message. The message is stored again before it is sent. */
 export function raise(c: Core, o: OutgoingState, after: number): void {
   o.send = { ...o.send, after }
   storeOutgoing(c, o)
@@ -240,7 +240,7 @@ export function forgetTargets(c: Core): void {
     } else if (o.state === 'sent') { // its entry was not read back, and now nobody can say whether it exists
       remove(c, o)
       continue
-    } else if (o.state !== 'sending' || o.send.after === undefined) continue // without an after the server looks up the id
+    } else if (o.state !== 'sending' || o.send.after === undefined) continue // without an `after` the server looks up the id
     else if (o.tried) {
       o.look = true
       o.from = 0

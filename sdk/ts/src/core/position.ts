@@ -10,7 +10,7 @@ import type { Core } from './state.js'
 export interface Reading {
   at: Position // the last entry that the loop has seen
   stored: number // seq of the stored position
-  page: readonly Entry[] // a page of the history, used while the client does not hold the entry after at
+  page: readonly Entry[] // a page of the history, used while the client does not hold the entry that follows `at`
 }
 
 /** Begins to read a conversation at the position that the application has finished. */

@@ -54,7 +54,7 @@ export function end(c: Core, why: Failure): void {
   c.out.ended = why
 }
 
-/** Begins a round with the first address. without is an address to leave out, or ''. */
+/** Begins a round with the first address. `without` is an address to leave out, or ''. */
 function round(c: Core, without: string): void {
   c.reach.pause = 0
   c.reach.without = without

@@ -34,8 +34,7 @@ function relOfEdit(was: Relations | undefined, by: Relations): Relations | undef
 }
 
 /**
- * Returns the part of a rel that names the thread of the message. It stays when a message is recalled.
- * Spec: P-5.12.
+ * Returns the part of a rel that names the thread of the message. It stays when a message is recalled. Spec: P-5.12.
  */
 function placeIn(rel: Relations): Relations | undefined {
   return rel.thread === 0 ? undefined : { replyTo: 0, thread: rel.thread, mentions: [], ...defined({ alsoMain: rel.alsoMain }) }

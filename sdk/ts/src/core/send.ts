@@ -33,8 +33,8 @@ type Looked = 'done' | 'later' | 'full'
 function sendLane(c: Core, lv: Live, l: Lane): Looked {
   for (let o = l.queue[0]; o && l.busy === 0; o = l.queue[0]) {
     if (!o.safe) return 'later'
-    // Both its after and the seq where a search begins are from before this connection, so the sync comes
-    // first. Without an after the server looks up the id.
+    // Its `after` and the seq where a search begins are from before this connection, so the sync comes first.
+    // Without an `after` the server looks up the id.
     if (o.send.after !== undefined && !lv.synced) return 'later'
     if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable')
     else if (!isDue(c, l.at)) return 'later'
@@ -179,10 +179,7 @@ function entryOf(s: Send): Entry {
   }
 }
 
-/**
- * Searches the history of the conversation of o for o, from the entries above from to the end. Spec: P-4.7,
- * P-6.6.
- */
+/** Searches for o in the history of its conversation: all entries above the seq `from`. Spec: P-4.7, P-6.6. */
 export function lookFor(c: Core, lv: Live, o: OutgoingState, from: number): void {
   const conv = target(c, o)
   if (conv === '') { // there is no conversation yet, so the message is not stored
@@ -236,8 +233,8 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
 }
 
 /**
- * Whether retention may have removed o: the history has lost entries above from, and begins with one that is
- * younger than o.
+ * Whether retention may have removed o: the history has lost entries above the seq `from`, and begins with one that
+ * is younger than o.
  */
 function removedSince(o: OutgoingState, from: number, p: HistoryPage): boolean {
   const first = p.messages[0]

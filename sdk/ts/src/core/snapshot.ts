@@ -53,9 +53,9 @@ function lastMessage(c: Core, v: Conv): Message | undefined {
 }
 
 /**
- * Returns the held entries of a conversation above after, oldest first, at most limit (0: all). The only seqs
- * missing among them are those that the user may not read, and those of Conversation.damaged. Edits and recalls
- * are applied to their targets; they are entries of their own as well.
+ * Returns the held entries of a conversation above the seq `after`, oldest first, at most limit (0: all). The only
+ * seqs missing among them are those that the user may not read, and those of Conversation.damaged. Edits and
+ * recalls are applied to their targets; they are entries of their own as well.
  */
 export function messages(c: Core, conv: string, after = 0, limit = 0): readonly Message[] {
   const v = c.convs.get(conv)
@@ -72,7 +72,10 @@ export function messages(c: Core, conv: string, after = 0, limit = 0): readonly 
 
 const none: readonly never[] = []
 
-/** Returns the held entries above after as messages does, or undefined if the client does not hold all of them. */
+/**
+ * Returns the held entries above the seq `after`, as messages does; undefined: the client does not hold all of
+ * them.
+ */
 export function since(c: Core, conv: string, after: number, limit = 0): readonly Message[] | undefined {
   const v = c.convs.get(conv)
   return v?.known && after >= v.low ? messages(c, conv, after, limit) : undefined

@@ -113,9 +113,8 @@ export interface StoreQueue {
 }
 
 /**
- * The state of connecting. A round asks for a token, and then tries the addresses in order: the next one when a
- * try fails, or has no answer for a while. The first welcome wins. Between rounds there are pauses.
- * Spec: P-3.6, P-3.7.
+ * The state of connecting. A round asks for a token, and then tries the addresses in order: the next one when a try
+ * fails, or has no answer for a while. The first welcome wins. Between rounds there are pauses. Spec: P-3.6, P-3.7.
  */
 export interface Reach {
   running: boolean
@@ -288,7 +287,7 @@ export interface OutgoingState {
   readonly composedMs: number
   readonly n: number // order of composition
   lane: Lane
-  send: Send // replaced, never changed; its after changes only as P-4.7 says
+  send: Send // replaced, never changed; its `after` changes only as P-4.7 says
   state: SendState
   conv: string // '' until known
   seq: number
@@ -298,9 +297,9 @@ export interface OutgoingState {
   tried: boolean // an earlier attempt may have stored it, or may still do so
   look: boolean // it is searched for in the history before it is sent
   from: number
-  until: number // its new after, if the history cannot be searched
+  until: number // its new `after`, if the history cannot be searched
   stale: boolean // its target is a seq of a former history id, so it is not sent any more
-  fresh: boolean // never sent, and composed under a former history id: its after becomes the present head
+  fresh: boolean // never sent, and composed under a former history id: its `after` becomes the present head
   view?: Outgoing // the newest snapshot
   sent?: Send // the send that view was made of
 }

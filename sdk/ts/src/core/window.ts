@@ -11,8 +11,8 @@ import type { Conv, Core, Slot } from './state.js'
 const maxWindow = 600
 
 /**
- * A part of a conversation that a person reads. It has the entries of (from, to] that the user may read, all
- * below the kept entries. If to is low, the kept entries continue the window up to the newest one.
+ * A part of a conversation that a person reads. It has the entries of (from, to] that the user may read, all below
+ * the kept entries. If `to` equals `low`, the kept entries continue the window up to the newest one.
  */
 export interface Window {
   slots: Slot[] // the same list as Conv.window; another list there means that its entries were dropped
@@ -69,7 +69,7 @@ export function emptyWindow(c: Core, conv: string, w: Window): void {
 }
 
 /**
- * Puts a page of older entries in front, or skips unreadable ones. before is the seq that was asked for. If the
+ * Puts a page of older entries in front, or skips unreadable ones. `before` is the seq that was asked for. If the
  * window has moved meanwhile, the page is ignored.
  */
 export function takeBefore(c: Core, conv: string, w: Window, before: number, page: HistoryPage | Range): void {
@@ -90,8 +90,8 @@ export function takeBefore(c: Core, conv: string, w: Window, before: number, pag
 }
 
 /**
- * Puts a page of newer entries at the end, or skips unreadable ones. after is the seq that was asked for. If
- * the window has moved meanwhile, the page is ignored.
+ * Puts a page of newer entries at the end, or skips unreadable ones. `after` is the seq that was asked for. If the
+ * window has moved meanwhile, the page is ignored.
  */
 export function takeAfter(c: Core, conv: string, w: Window, after: number, page: HistoryPage | Range): void {
   const v = c.convs.get(conv)

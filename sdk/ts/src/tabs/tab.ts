@@ -190,8 +190,7 @@ export class Tab implements Shared {
   }
 
   /**
-   * Waits for the lock, and leads while this tab has it. `now`: it does not wait, and leads only if the lock is
-   * free.
+   * Waits for the lock, and leads while this tab has it. `now`: it does not wait, and leads only if the lock is free.
    */
   #contend(now = false): Promise<void> {
     if (this.#contending || this.#term > 0) return Promise.resolve()
