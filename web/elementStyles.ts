@@ -1,11 +1,10 @@
 import path from 'node:path'
 
 /**
- * What a style sheet of the page says, for an element in a page of somebody else. There is
- * no :root and no body; widths are those of the element and not of the window; a rem is not
- * that of the page, whose authors may have made it any size; and each token can be set from
- * outside as --petrel-NAME, or follows from one that is, as embed.css says in --of-NAME. Menus
- * and dialogs are over the page and keep the sizes of the window.
+ * Converts a style sheet of the page to one for an element in another page. It replaces :root and body by the
+ * element, and asks for the size of the element in place of the window. A rem becomes a variable, because the other
+ * page may have changed its size. Each token can be set from outside as --petrel-NAME; embed.css derives further
+ * tokens from these as --of-NAME. Menus and dialogs lie over the page, so they keep the sizes of the window.
  */
 export function forElement(css: string, file: string): string {
   const name = path.basename(file)
@@ -22,7 +21,10 @@ export function forElement(css: string, file: string): string {
   return out
 }
 
-/** Asks the element what was asked of the window: its width and height. Other conditions, as of the pointer, stay. */
+/**
+ * Turns conditions on the width and height of the window into conditions on the element. Other conditions, such as
+ * on the pointer, stay.
+ */
 function inContainer(css: string): string {
   return css.replace(/@media ([^{]*(?:width|height)[^{]*)(\{(?:[^{}]|\{[^{}]*\})*\})/g, (_, question: string, block: string) => {
     const parts = question.trim().split(' and ')

@@ -2,18 +2,17 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { plainSign, toned, tones } from './src/emoji/tone.js'
 
-/** What names of emojis are imported as: this and a language. */
+/** The prefix of an emoji module; a language follows. */
 export const emojiPrefix = 'virtual:emoji/'
 
-const newest = 15.1 // of 2023: the fonts of many people do not have later ones, which are empty cells there
+const newest = 15.1 // the version of 2023: the fonts of many people lack later emojis
 
-/** What people call emojis, and the data of the language does not. */
+/** Usual names of emojis that the data of the language lacks. */
 const alsoCalled: Readonly<Record<string, Readonly<Record<string, string>>>> = { zh: { '2764': '爱心', '1F44D': '点赞 大拇指' } }
 
 /**
- * The module with the emojis, their names in a language, and the short names that people know
- * from elsewhere, such as thumbsup, and nothing else of the data about them. Components of flags
- * and skins have no group. `web` is the folder web.
+ * Returns the source of the module with the emojis, their names in a language, and the usual short names such as
+ * thumbsup. Parts of flags and skin tones have no group, and are left out. `web` is the folder web.
  */
 export function emojiModule(web: string, language: string): string {
   const read = <T>(file: string): T => JSON.parse(readFileSync(path.join(web, `node_modules/emojibase-data/${file}.json`), 'utf8')) as T
@@ -25,7 +24,10 @@ export function emojiModule(web: string, language: string): string {
   return `export default JSON.parse(${JSON.stringify(JSON.stringify(packed))})`
 }
 
-/** Whether an emoji has the five skin tones, made as `toned` makes them. Pairs of people have more: one for each. */
+/**
+ * Whether an emoji has exactly the five skin tones that `toned` makes. Pairs of people have more, one for each
+ * person.
+ */
 function isToned({ unicode, skins = [] }: { readonly unicode: string; readonly skins?: readonly { readonly unicode: string }[] }): boolean {
   return skins.length === 5 && tones.slice(1).every((tone, i) => toned(unicode, tone) === skins[i]?.unicode && plainSign(skins[i].unicode) === plainSign(unicode))
 }

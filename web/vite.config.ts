@@ -1,7 +1,7 @@
 import { defineConfig, type Plugin } from 'vite'
 import { emojiModule, emojiPrefix } from './emojiModule.js'
 
-/** The emojis, which are loaded when somebody wants one. */
+/** Provides the emoji modules, which the page loads when an emoji is chosen. */
 function emoji(): Plugin {
   return {
     name: 'emoji',
@@ -10,8 +10,8 @@ function emoji(): Plugin {
   }
 }
 
-// The SDK is compiled from its source, so that a build needs no build before it. React is the
-// one of this package: two of them in a page do not see each other's contexts.
+// The SDK is bundled from its source, so it need not be built first. There is only one copy of React, that of this
+// package: with two copies, contexts of one are unknown to the other.
 export default defineConfig({
   root: import.meta.dirname,
   plugins: [emoji()],

@@ -1,4 +1,4 @@
-// The console of operators. It is a page of another origin than the chat, so it shares no file with it.
+// The console of operators. It is served from another origin than the chat, so they share no files.
 import path from 'node:path'
 import { defineConfig } from 'vite'
 import page from './vite.config.js'

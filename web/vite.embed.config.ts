@@ -1,4 +1,4 @@
-// <petrel-chat>, with everything that it needs. The style sheets of the chat become one sheet for a shadow tree.
+// <petrel-chat>, with all that it needs. The style sheets of the chat are joined to one sheet for a shadow tree.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { transform } from 'esbuild'
@@ -13,7 +13,7 @@ function elementStyles(): Plugin {
     name: 'element-styles', enforce: 'pre',
     async resolveId(source, importer) {
       if (!source.endsWith('.css') || !importer) return undefined
-      return `${prefix}${path.resolve(path.dirname(importer), source)}.js` // so that nothing else takes it for a style sheet
+      return `${prefix}${path.resolve(path.dirname(importer), source)}.js` // the suffix keeps other plugins from taking it for a style sheet
     },
     async load(id) {
       if (!id.startsWith(prefix)) return undefined
@@ -30,7 +30,7 @@ export default defineConfig({
   base: './', publicDir: false, define: { 'process.env.NODE_ENV': '"production"' },
   build: {
     ...page.build, outDir: 'embed/dist', modulePreload: false,
-    lib: { entry: 'src/embed/index.ts', formats: ['es'] }, // as a library it gets no code that loads style sheets
+    lib: { entry: 'src/embed/index.ts', formats: ['es'] }, // a library gets no code that loads style sheets
     rollupOptions: { output: { entryFileNames: 'petrel-chat.js', chunkFileNames: 'assets/[name]-[hash].js', minify: true } },
   },
 })

@@ -8,7 +8,10 @@ import { Enroll, SignIn } from './pages/SignIn.js'
 import { useSession } from './session.js'
 import { Shell } from './Shell.js'
 
-/** The code of a link such as /admin/enroll#k=CODE. It leaves the address at once, so that the history of the browser does not keep it. */
+/**
+ * Returns the code of a link such as /admin/enroll#k=CODE, and removes it from the address, so that the history of
+ * the browser does not keep it.
+ */
 function takeCode(): string {
   const code = /^#k=([\w.~-]+)$/.exec(location.hash)?.[1] ?? ''
   if (code !== '') history.replaceState(null, '', location.pathname)
@@ -29,7 +32,7 @@ export function App(): ReactElement {
     if (!session) document.title = t('consoleTitle')
   }, [session, t])
   useEffect(() => {
-    const arrived = (): void => setCode((was) => takeCode() || was) // a link that was put into the address of an open page
+    const arrived = (): void => setCode((was) => takeCode() || was) // a link that was pasted into the address of the open page
     addEventListener('hashchange', arrived)
     return () => removeEventListener('hashchange', arrived)
   }, [])

@@ -11,9 +11,9 @@ import { Link } from './parts/Facts.js'
 import { Looks } from './parts/Looks.js'
 import { end, may, type Session } from './session.js'
 
-const wideWindow = '(min-width: 701px)' // console.css has this number too
+const wideWindow = '(min-width: 701px)' // console.css has the same width
 
-/** The frame of all pages: where one can go, and how the servers are. */
+/** The frame of all pages: the navigation, and the health of the servers. */
 export function Shell({ session }: { readonly session: Session }): ReactElement {
   const { t } = useTranslation()
   const { page, id } = useAddress()
@@ -22,9 +22,9 @@ export function Shell({ session }: { readonly session: Session }): ReactElement 
   const main = useRef<HTMLElement>(null)
   const opener = useRef<HTMLDivElement>(null)
   const side = useRef<HTMLElement>(null)
-  const [open, setOpen] = useState(false) // in a narrow window: the navigation lies over the page
+  const [open, setOpen] = useState(false) // in a narrow window the navigation covers the page
   const shut = (): void => {
-    flushSync(() => setOpen(false)) // nothing of the page takes the focus before
+    flushSync(() => setOpen(false)) // synchronous, so that nothing else in the page gets the focus
     opener.current?.querySelector('button')?.focus()
   }
   useEffect(() => {
@@ -36,7 +36,7 @@ export function Shell({ session }: { readonly session: Session }): ReactElement 
     wide.addEventListener('change', leave)
     return () => wide.removeEventListener('change', leave)
   }, [])
-  const logOut = (): void => void call('OperatorService/LogOut', {}).catch(() => {}).finally(() => end('everywhere')) // without an answer it ends by itself within half an hour
+  const logOut = (): void => void call('OperatorService/LogOut', {}).catch(() => {}).finally(() => end('everywhere')) // without an answer the session expires within half an hour
   useEffect(() => {
     main.current?.scrollTo(0, 0)
     setOpen(false)
@@ -86,13 +86,13 @@ function Nothing({ text }: { readonly text: string }): ReactElement {
   return <div className="page"><p className="empty">{text}</p></div>
 }
 
-/** For an operator who may not see the overview. */
+/** The first allowed page, for an operator who may not see the overview. */
 function First({ page }: { readonly page: string }): ReactElement {
   const view = pages.find((p) => p.page === page)
   return view ? <view.View /> : <></>
 }
 
-/** On every page: the node that serves it does not answer. */
+/** The warning, on every page, that the node that serves it does not answer. */
 function Silence(): ReactElement {
   const tr = useTranslation()
   const { overview, error, sinceMs } = useLive()
@@ -112,7 +112,7 @@ function Health(): ReactElement {
   return <span className={`dot dot-${verdict}`} role="img" aria-label={t(`verdict_${verdict}`)} />
 }
 
-/** The title of the tab says how it is: many have the console open behind others. */
+/** Shows the health in the title of the tab, because many have the console open in the background. */
 function Title(): ReactElement {
   const { t } = useTranslation()
   const verdict = useVerdict()

@@ -1,18 +1,18 @@
 /**
- * What the console shows, as the part of its address behind /admin/:
+ * The route of the console, in the part of its address behind /admin/:
  *
- *   /admin/                      the overview;  ?node=n2  with what that node reports
- *   /admin/users?prefix=al       a list, with what narrows it and where its page begins
- *   /admin/users/alice           one thing of it
- *   /admin/enroll#k=CODE         where somebody becomes an operator
+ *   /admin/                      the overview;  ?node=n2  with the details of that node
+ *   /admin/users?prefix=al       a list, with its filters and the begin of its page
+ *   /admin/users/alice           one item of the list
+ *   /admin/enroll#k=CODE         the page where a person becomes an operator
  *
- * All state that is worth sending to a colleague is in it, so Back and reload keep it.
+ * All state that is worth sending to a colleague is in the address, so Back and reload keep it.
  */
 import { useSyncExternalStore } from 'react'
 
 export interface Address {
   readonly page: string // '': the overview
-  readonly id: string // '': all
+  readonly id: string // '': the list
   readonly query: Readonly<Record<string, string>>
 }
 
@@ -38,14 +38,14 @@ export function addressOf(page: string, id = '', query: Readonly<Record<string, 
 
 const moved = 'petrel-moved'
 
-/** Goes to an address of the console; replacing: Back does not come to the present one. */
+/** Goes to an address of the console. replacing: it replaces the present one in the history of the browser. */
 export function go(to: string, replacing = false): void {
   if (to === location.pathname + location.search) return
   history[replacing ? 'replaceState' : 'pushState'](null, '', to)
   dispatchEvent(new Event(moved))
 }
 
-/** Changes what narrows the present page; '' takes a value away. */
+/** Changes values in the query of the present page; '' removes one. */
 export function narrow(change: Readonly<Record<string, string>>, replacing = false): void {
   const { page, id, query } = address()
   go(addressOf(page, id, { ...query, ...change }), replacing)
@@ -53,7 +53,7 @@ export function narrow(change: Readonly<Record<string, string>>, replacing = fal
 
 let known: { readonly href: string; readonly address: Address } | undefined
 
-/** The address now, the same object while it stays. */
+/** Returns the present address: the same object while it is the same. */
 export function address(): Address {
   const href = location.pathname + location.search
   if (known?.href !== href) known = { href, address: parseAddress(location.pathname, location.search) }

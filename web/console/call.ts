@@ -7,21 +7,21 @@ export type Method = keyof Calls & `petrel.v1.${Service}/${string}`
 export type Name<M extends string = Method> = M extends `petrel.v1.${infer N}` ? N : never
 type Of<N extends string> = `petrel.v1.${N}` extends keyof Calls ? Calls[`petrel.v1.${N}`] : never
 
-/** Why a call was not answered. The code is one of proto/errors.yaml, or 'network'. */
+/** The error of a call. The code is one of proto/errors.yaml, or 'network'. */
 export class CallError extends Error {
   constructor(readonly code: string, text: string, readonly retryAfterS = 0) {
     super(text)
   }
 }
 
-/** What the server says of an error (P-12.5). */
+/** The error in an answer of the server (P-12.5). */
 interface Problem {
   readonly petrelCode?: string
   readonly message?: string
   readonly retryAfterMs?: number
 }
 
-/** A session that the server does not know any more ends here. */
+/** Makes the error of a refused call. If the server does not know the session any more, it ends the session here. */
 function refused({ petrelCode = 'internal', message = '', retryAfterMs = 0 }: Problem, token: string | undefined): CallError {
   if (petrelCode === 'unauthenticated' && token && session()?.token === token) end('expired')
   return new CallError(petrelCode, message, retryAfterMs / 1000)
@@ -47,7 +47,10 @@ export async function call<N extends Name>(name: N, request: Of<N>[0], signal?: 
   return await (await post(name, request, session()?.token, signal)).json() as Of<N>[1]
 }
 
-/** Calls a method that is answered again and again (P-10.11), until signal ends it or the server does, which is a CallError. */
+/**
+ * Calls a method with a stream of answers (P-10.11), and calls `take` with each. It goes on until signal is
+ * aborted, or the server ends the stream, which is a CallError.
+ */
 export async function follow<N extends Name>(name: N, request: Of<N>[0], take: (answer: Of<N>[1]) => void, signal: AbortSignal): Promise<never> {
   const token = session()?.token
   const { body } = await post(name, request, token, signal, 'application/jsonl')
@@ -67,7 +70,7 @@ export async function follow<N extends Name>(name: N, request: Of<N>[0], take: (
   }
 }
 
-/** What a call has answered so far. While it is called again the last answer stays. */
+/** The state of a repeated call. While the call is repeated, the last answer stays. */
 export interface Answer<T> {
   readonly answer: T | undefined
   readonly error: CallError | undefined
@@ -75,7 +78,7 @@ export interface Answer<T> {
   readonly again: () => void
 }
 
-/** Calls a method when its request changes, and every so many ms after an answer if asked to. */
+/** Calls a method when its request changes; with everyMs also that long after each answer. undefined: no call. */
 export function useCall<N extends Name>(name: N, request: Of<N>[0] | undefined, everyMs = 0): Answer<Of<N>[1]> {
   const key = JSON.stringify(request)
   const [state, setState] = useState<{ readonly key: string | undefined; readonly answer?: Of<N>[1]; readonly error?: CallError; readonly busy: boolean }>({ key, busy: request !== undefined })

@@ -1,4 +1,4 @@
-// What the server says of an incident, in the words of the page: a sentence by its code, with its details in it.
+// Describes incidents in the language of the page: a sentence for each code, filled with the details.
 import { bytes, day, number, span } from './formats.js'
 import { en } from './i18n/en.js'
 import type { Key, Translation } from './i18n/index.js'
@@ -14,7 +14,10 @@ const seconds: Write = (v, tr) => tr.t('seconds', { n: number(Math.abs(Number(v)
 const length: Write = (v, tr) => span(1000 * Number(v), tr)
 const gauge: Write = (v, tr) => `gauge_${v}` in en ? tr.t(`gauge_${v}` as Key) : v
 
-/** Of each incident, the details in their order (docs/guide/console.md): their names in its sentence, and how they are written. */
+/**
+ * The details of each incident in their order (docs/guide/console.md): the name in the sentence, and the function
+ * that formats the value.
+ */
 export const detailsOf: Readonly<Record<string, readonly (readonly [string, Write])[]>> = {
   node_silent: [], node_gone: [], node_apart: [], node_slow: [], node_draining: [], not_ready: [],
   partitions_unowned: [['n', count]],
@@ -44,7 +47,10 @@ export const detailsOf: Readonly<Record<string, readonly (readonly [string, Writ
   clock_skew: [['apart', seconds], ['other', text]],
 }
 
-/** A sentence about an incident, with its node if there are others. One of a newer server is told in the server's words. */
+/**
+ * Returns the sentence about an incident, with the node if there are several. An unknown code, from a newer server,
+ * gives the text of the server.
+ */
 export function textOf({ code = '', node = '', text: said = '', details = [] }: IncidentJson, nodes: number, tr: Translation): string {
   const known = detailsOf[code]
   if (!known || details.length < known.length) return said || code
@@ -53,9 +59,12 @@ export function textOf({ code = '', node = '', text: said = '', details = [] }: 
 }
 
 const dayMs = 86_400_000
-const pastMost = 200 // incidents that are over
+const pastMost = 200 // the most ended incidents that are kept
 
-/** What has ended, with what is new: an incident may be told again, and one that came back and ended again lasted from its first beginning. */
+/**
+ * Merges newly ended incidents into the known ones of the last day. An incident may be reported again: the newer
+ * report counts, so an incident that came back and ended again lasts from its first beginning.
+ */
 export function pastOf(known: readonly IncidentJson[], { past = [], timeMs }: OverviewJson): readonly IncidentJson[] {
   if (past.length === 0) return known
   const begin = Number(timeMs ?? 0) - dayMs

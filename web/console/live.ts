@@ -3,20 +3,20 @@ import { CallError, follow } from './call.js'
 import { pastOf } from './incidents.js'
 import type { IncidentJson, OverviewJson, SampleJson } from './wire/types_gen.js'
 
-/** What is known of the servers: the last overview, and the samples of the last hour. */
+/** The known state of the servers: the last overview, and the samples of the last hour. */
 export interface Live {
   readonly overview: OverviewJson | undefined
   readonly samples: readonly SampleJson[] // oldest first
-  readonly past: readonly IncidentJson[] // that ended in the last day, the last one first
-  readonly error: CallError | undefined // the last call was not answered
-  readonly sinceMs: number // with error: of this browser's clock, when the first one was not
+  readonly past: readonly IncidentJson[] // incidents that ended in the last day, the newest end first
+  readonly error: CallError | undefined // set while the last call failed
+  readonly sinceMs: number // with error: when the first call failed, by the clock of this browser
 }
 
-const hiddenMs = 10_000 // between two looks while nobody sees the tab
-const patienceMs = 2500 // for the next answer: a node has one each second, and waits a second for the others
-const againMs = [1000, 8000] as const // until the next try: of the first one, and of all later ones at most
+const hiddenMs = 10_000 // between two calls while the tab is hidden
+const patienceMs = 2500 // wait for the next answer: a node has one each second, and waits a second for the other nodes
+const againMs = [1000, 8000] as const // the pause before the first retry, and the longest one
 const hourMs = 3_600_000
-const coarseS = 10 // of the first samples, 360 for the hour
+const coarseS = 10 // between the samples of the first answer: 360 for the hour
 
 const nothing: Live = { overview: undefined, samples: [], past: [], error: undefined, sinceMs: 0 }
 let now = nothing
@@ -29,8 +29,9 @@ function set(next: Live): void {
 }
 
 /**
- * Takes what the server tells, each second, until that ends; a hidden page leaves as soon as it knows how it is. Many have the
- * console open behind others, its title says how it is, and a browser has few connections for one server. Tells whether there was an answer.
+ * Takes the overviews that the server sends each second, until the stream ends, and returns whether any came. A
+ * hidden page ends the stream after one overview: the title shows the health, many consoles are open in the
+ * background, and a browser allows few connections to one server.
  */
 async function listen(signal: AbortSignal): Promise<boolean> {
   let heard = false
@@ -64,7 +65,10 @@ async function listen(signal: AbortSignal): Promise<boolean> {
   return heard
 }
 
-/** Listens again and again while somebody wants to know. After each failure in a row it waits longer, and not as long as other pages do. */
+/**
+ * Repeats listen until signal is aborted. The pause grows after each failure in a row, and has a random part, so
+ * that not all pages come back at once.
+ */
 async function run(signal: AbortSignal): Promise<void> {
   for (let tries = 0; !signal.aborted; tries++) {
     if (await listen(signal)) tries = 0
@@ -89,7 +93,7 @@ function subscribe(f: () => void): () => void {
     if (listeners.size > 0) return
     stop?.abort()
     stop = undefined
-    now = nothing // the next operator begins anew
+    now = nothing // the next operator starts without old data
   }
 }
 
@@ -97,7 +101,7 @@ export function useLive(): Live {
   return useSyncExternalStore(subscribe, () => now)
 }
 
-/** How bad it is: unanswered calls are the worst, because nothing else is known then. */
+/** Returns the health of the servers. Failed calls are critical, because nothing else is known then. */
 export function useVerdict(): 'well' | 'degraded' | 'critical' | 'unknown' {
   const { overview, error } = useLive()
   if (error) return 'critical'

@@ -11,5 +11,5 @@ subscribePreferences(applyTheme)
 void takeOver().then(async () => {
   if (session()) await call('OperatorService/GetSession', {}).then(begin, (e: unknown) => { if (e instanceof Error && 'code' in e && e.code === 'unauthenticated') end('expired') })
   const root = document.getElementById('root')
-  if (root) startTransition(() => createRoot(root).render(<StrictMode><App /></StrictMode>)) // in slices of some milliseconds
+  if (root) startTransition(() => createRoot(root).render(<StrictMode><App /></StrictMode>)) // drawn in slices of some milliseconds
 })

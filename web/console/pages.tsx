@@ -19,11 +19,11 @@ export interface PageOfConsole {
   readonly page: string // in the address
   readonly title: Key
   readonly icon: IconName
-  readonly scope: string // that its calls need
+  readonly scope: string // the scope that its calls need
   readonly View: ComponentType
 }
 
-/** All pages, as they stand in the navigation. */
+/** All pages, in the order of the navigation. */
 export const pages: readonly PageOfConsole[] = [
   { page: '', title: 'overview', icon: 'pulse', scope: 'server', View: Overview },
   { page: 'users', title: 'users', icon: 'person', scope: 'users', View: Users },

@@ -2,8 +2,8 @@ import { useSyncExternalStore } from 'react'
 import type { OperatorSessionJson } from './wire/types_gen.js'
 
 /**
- * The session of the operator in this tab. Its token is kept in sessionStorage, which ends with
- * the tab, and in no cookie: no other page can use it. Another tab of the console is given it when it opens.
+ * The session of the operator in this tab. Its token is kept in sessionStorage, which ends with the tab, and not in
+ * a cookie, so no other page can use it. A new tab of the console asks the open ones for it.
  */
 export interface Session extends OperatorSessionJson {
   readonly token: string
@@ -13,7 +13,7 @@ const kept = 'petrel-console:session'
 const offerMs = 250 // how long a new tab waits for another one to hand the session over
 
 let now = read()
-let over = false // it ended by itself
+let over = false // the last session expired
 const listeners = new Set<() => void>()
 const tabs = new BroadcastChannel('petrel-console') // of this origin only
 tabs.onmessage = ({ data }: MessageEvent<{ readonly kind: 'wanted' | 'ended' } | { readonly kind: 'offered'; readonly session: Session }>) => {
@@ -36,7 +36,7 @@ function set(session: Session | undefined): void {
     if (session) sessionStorage.setItem(kept, JSON.stringify(session))
     else sessionStorage.removeItem(kept)
   } catch {
-    // The browser keeps nothing: a reload asks for the password again.
+    // Without sessionStorage a reload asks for the password again.
   }
   for (const f of listeners) f()
 }
@@ -46,7 +46,7 @@ export function begin(session: OperatorSessionJson): void {
   set({ ...session, token: session.token ?? now?.token ?? '' })
 }
 
-/** Ends it here; `everywhere` in the other tabs too, which logging out does. */
+/** Ends the session here; `everywhere`: in the other tabs too, as a logout does. */
 export function end(how: 'expired' | 'everywhere'): void {
   over = how === 'expired' && now !== undefined
   if (how === 'everywhere') tabs.postMessage({ kind: 'ended' })
@@ -57,12 +57,12 @@ export function session(): Session | undefined {
   return now
 }
 
-/** Whether the last session ended without the operator having asked for it. */
+/** Whether the last session ended without a logout. */
 export function isOver(): boolean {
   return over
 }
 
-/** Asks the other tabs for their session. */
+/** Asks the other tabs for their session, and waits for a moment. */
 export async function takeOver(): Promise<void> {
   if (now) return
   tabs.postMessage({ kind: 'wanted' })
@@ -78,7 +78,7 @@ export function useSession(): Session | undefined {
   return useSyncExternalStore(subscribe, session)
 }
 
-/** Whether the operator may call what needs a scope. */
+/** Whether the operator has a scope. */
 export function may(scope: string, of: Session | undefined = now): boolean {
   return of?.scopes?.some((s) => s === scope || s === 'admin') ?? false
 }

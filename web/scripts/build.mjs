@@ -1,6 +1,6 @@
-// Builds the page into internal/web/dist, or into the folder that the first argument names, and
-// <petrel-chat> into embed/ there and into embed/dist, the package for other people's builds. The
-// console of operators goes into admin/.
+// Builds the pages into internal/web/dist, or into the folder of the first argument: the chat, <petrel-chat> in
+// embed/, and the console of operators in admin/. <petrel-chat> is also copied to embed/dist, the package for other
+// applications.
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createHash } from 'node:crypto'
@@ -9,7 +9,7 @@ import { build } from 'vite'
 
 const web = path.resolve(import.meta.dirname, '..')
 const out = path.resolve(process.argv[2] ?? path.join(web, '..', 'internal', 'web', 'dist'))
-const smallestPacked = 1024 // bytes; what is smaller fits into one packet anyway
+const smallestPacked = 1024 // bytes; smaller files are not compressed, because they fit into one packet anyway
 
 rmSync(out, { recursive: true, force: true })
 await build({ configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', build: { outDir: out } })
@@ -20,7 +20,8 @@ cpSync(path.join(out, 'embed'), path.join(web, 'embed', 'dist'), { recursive: tr
 
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => path.relative(out, path.join(f.parentPath, f.name))).sort()
 
-// The worker keeps what the page needs at its start; its own content changes with each build of the page.
+// The service worker gets the list of files that the page needs at its start, and a version that changes with each
+// build of the page.
 const worker = path.join(out, 'sw.js')
 const ofPage = files.filter((f) => !f.startsWith(`embed${path.sep}`) && !f.startsWith(`admin${path.sep}`))
 const kept = ['/', ...ofPage.filter((f) => f !== 'sw.js' && f !== 'index.html').map((f) => `/${f}`)]

@@ -1,2 +1,2 @@
-/** How esbuild bundles what runs in Node. */
+/** The esbuild options for code that runs in Node. */
 export const bundled = { external: ['playwright-core', 'axe-core', 'esbuild', 'vite'], conditions: ['petrel-source'] }

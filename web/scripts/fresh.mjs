@@ -1,5 +1,5 @@
-// Tells whether internal/web/dist and bench/page/page.html are what the sources are built to. The packed forms are
-// unpacked first: another version of Node may pack the same content otherwise.
+// Checks that internal/web/dist and bench/page/page.html are what the sources build to. Compressed files are
+// compared by content, because other versions of Node compress differently.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// Builds the page of `petrel bench --html` into one file, bench/page/page.html or the file that the
-// first argument names: it asks for nothing else, so that it can be sent and kept.
+// Builds the page of `petrel bench --html` into one file: bench/page/page.html, or the file of the first argument.
+// The page loads nothing else, so it can be sent and kept.
 import { writeFileSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { build } from 'vite'

@@ -1,4 +1,4 @@
-// Runs a TypeScript file with what it imports: `node scripts/run.mjs test/shots.ts ARGS`.
+// Bundles a TypeScript file with its imports and runs it: `node scripts/run.mjs test/shots.ts ARGS`.
 import path from 'node:path'
 import { run } from '../../sdk/ts/scripts/bundle.mjs'
 import { bundled } from './bundled.mjs'

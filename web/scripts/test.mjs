@@ -1,5 +1,5 @@
-// Runs the tests, or those whose file has one of the arguments in its name; `-NAME` leaves out those with NAME. Those in a browser
-// use what internal/web/dist has: run `make web` before.
+// Runs the tests, or only the files with one of the arguments in their names; `-NAME` leaves out files with NAME.
+// Tests in a browser use internal/web/dist, so run `make web` before.
 import path from 'node:path'
 import { test } from '../../sdk/ts/scripts/bundle.mjs'
 import { bundled } from './bundled.mjs'

@@ -43,7 +43,7 @@ export function App(): ReactElement {
 
 function Account({ account }: { readonly account: string }): ReactElement {
   const [, openAgain] = useReducer((n: number) => n + 1, 0)
-  const session = sessions.opened(account) ?? use(sessions.open(account)) // React shows nothing for 300 ms when it has to wait, be it for a promise that is resolved
+  const session = sessions.opened(account) ?? use(sessions.open(account)) // even for a resolved promise React shows nothing for 300 ms, so an open session is used directly
   if (!session) return <SignIn />
   return <SessionContext value={session}><PetrelProvider client={session.client}><Open session={session} onAgain={openAgain} /></PetrelProvider></SessionContext>
 }
@@ -55,7 +55,7 @@ function Open({ session, onAgain }: { readonly session: Session; readonly onAgai
   const { error, state } = useStatus()
   useEffect(() => watchMessages(session), [session])
   useEffect(() => {
-    if (state === 'live') lookForUpdate().catch(() => {}) // it is done at the next connection
+    if (state === 'live') lookForUpdate().catch(() => {}) // the next connection tries again
   }, [state])
   if (error && !sessions.isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} onAgain={onAgain} />
   return <Page />
@@ -75,14 +75,14 @@ function Page(): ReactElement {
 
 const notes: Readonly<Partial<Record<string, Key>>> = { replaced: 'replacedNote', user_disabled: 'disabledNote' }
 
-/** The account cannot be used any more as it is. */
+/** The page of an account that cannot be used any more as it is, with the reason. */
 function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () => void }): ReactElement {
   const { t } = useTranslation()
   const session = useSession()
   const unsent = useUnsent()
   const known = ended.has(code)
   useEffect(() => {
-    if (code === 'revoked' || code === 'user_disabled') sessions.revoked(session).catch(() => {}) // it is removed when the person logs in again
+    if (code === 'revoked' || code === 'user_disabled') sessions.revoked(session).catch(() => {}) // the data is removed when the person logs in again
   }, [code, session])
   const again = (): void => {
     if (known) void sessions.leave(session).then(() => go({ account: addAccountRoute }, true), () => location.reload())
@@ -102,7 +102,7 @@ function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () 
   )
 }
 
-/** Shows what to do when drawing has failed, in the place of nothing. */
+/** Shows an error and a button if drawing has failed; otherwise the page would be empty. */
 class Guard extends Component<{ readonly children: ReactNode }, { readonly why: Key | undefined }> {
   override state = { why: undefined }
 

@@ -8,7 +8,10 @@ interface LaterProps<P> {
   readonly onFailed: () => void
 }
 
-/** A component that is loaded when it is shown for the first time. It may be gone: the server has a newer version by now. Then the person is told. */
+/**
+ * A component that is loaded when it is shown for the first time. If the server has a newer version by now, the
+ * file may be gone; then the person is told.
+ */
 export function Later<P extends object>({ load, of, onFailed }: LaterProps<P>): ReactElement | null {
   const { t } = useTranslation()
   const toast = useToast()

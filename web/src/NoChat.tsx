@@ -3,7 +3,7 @@ import { Button, Icon } from '../ui/index.js'
 import { useTranslation } from './i18n/index.js'
 import { type Beginning, NewDialog } from './sidebar/NewDialog.js'
 
-/** The place of a chat, beside a list in which none is chosen. */
+/** The pane in place of a chat, while no conversation in the list is chosen. */
 export function NoChat(): ReactElement {
   const { t } = useTranslation()
   const [open, setOpen] = useState<Beginning>(undefined)

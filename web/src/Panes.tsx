@@ -12,14 +12,14 @@ import { useOfClient } from './clientSnapshot.js'
 import './app.css'
 
 interface PanesProps {
-  readonly sidebar?: ReactNode // none: one conversation is shown, and no list of others
-  readonly panel?: ReactNode // stands where the chat does
-  readonly part?: boolean // of a page of somebody else, who says what is main in it
+  readonly sidebar?: ReactNode // absent: one conversation is shown, without a list
+  readonly panel?: ReactNode // shown in place of the chat
+  readonly part?: boolean // the panes are part of a page that has its own main element
 }
 
 const loadInfo = () => import('./parts.js').then((m) => m.InfoPanel)
 
-/** The list, the chat beside it, and what is known of it: as many as there is room for. */
+/** The list, the chat and the info panel beside each other, as many as there is room for. */
 export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const route = useRoute()
   const { conv, user, info: opened } = route
@@ -27,8 +27,8 @@ export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const closeInfo = useCallback(() => go({ ...route, info: false }, true), [go, route])
   const connection = useConnectionText()
   const some = useOfClient((c) => c.conversations().some(isListed))
-  const { synced } = useStatus() // before that nobody knows whether there are conversations
-  const narrow = useNarrow() // then the list has it
+  const { synced } = useStatus() // before that the list may be incomplete
+  const narrow = useNarrow() // then the list shows the welcome
   const chat = conv !== '' || user !== ''
   const known = useOfClient((c) => user !== '' || c.conversation(conv) !== undefined)
   const info = opened && known

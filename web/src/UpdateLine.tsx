@@ -2,19 +2,19 @@ import { type ReactElement, useEffect, useState } from 'react'
 import { Button } from '../ui/index.js'
 import { useTranslation } from './i18n/index.js'
 
-/** Asks whether the server has a newer version of the page: it may have been replaced while there was no connection. */
+/** Checks for a newer version of the page, which may have come while there was no connection. */
 export async function lookForUpdate(): Promise<void> {
   if ('serviceWorker' in navigator) await (await navigator.serviceWorker.getRegistration())?.update()
 }
 
-/** Says that a newer version of the page is there. The person decides when to reload: what they write is kept. */
+/** Says that a newer version of the page is available. The person decides when to reload; drafts are kept. */
 export function UpdateLine(): ReactElement | null {
   const { t } = useTranslation()
   const [ready, setReady] = useState(false)
   useEffect(() => {
     const workers = 'serviceWorker' in navigator ? navigator.serviceWorker : undefined
     if (!workers) return undefined
-    let first = !workers.controller // the worker that comes with the page is no newer one
+    let first = !workers.controller // the first worker is not a newer one
     const changed = (): void => {
       setReady(!first)
       first = false

@@ -1,1 +1,1 @@
-performance.mark('petrel-script') // where the script begins, before anything else of it runs: test/speed.ts measures from here
+performance.mark('petrel-script') // marks the start of the script before anything else runs; test/speed.ts measures from here

@@ -1,9 +1,9 @@
-// Small things that this browser keeps, in localStorage. Their keys begin with "petrel:", and
-// those of an account with "petrel:ACCOUNT:", so that a logout can remove them.
+// Small data that this browser keeps in localStorage. All keys begin with "petrel:", and those of an account with
+// "petrel:ACCOUNT:", so that a logout can remove them.
 
 const prefix = 'petrel:'
 
-/** What is kept under a name; '' if nothing is, or the browser keeps nothing. */
+/** Returns the text that is kept under a name; '' if there is none, or the browser keeps nothing. */
 export function recall(name: string): string {
   try {
     return localStorage.getItem(prefix + name) ?? ''
@@ -12,17 +12,20 @@ export function recall(name: string): string {
   }
 }
 
-/** Keeps a text, '' for none. A browser that keeps nothing loses it with the page. */
+/** Keeps a text under a name; '' removes it. If the browser keeps nothing, the text is lost. */
 export function keep(name: string, text: string): void {
   try {
     if (text === '') localStorage.removeItem(prefix + name)
     else localStorage.setItem(prefix + name, text)
   } catch {
-    // The person has switched it off, or it is full.
+    // localStorage is switched off, or full.
   }
 }
 
-/** Has f called when another tab has changed what is kept under a name; '' for all of it. */
+/**
+ * Calls f when another tab has changed the text under a name; '' stands for all names. The returned function ends
+ * that.
+ */
 export function onKept(f: (name: string) => void): () => void {
   const changed = (e: StorageEvent): void => {
     if (e.key === null) f('')
@@ -32,7 +35,7 @@ export function onKept(f: (name: string) => void): () => void {
   return () => removeEventListener('storage', changed)
 }
 
-/** The names that begin with a text. */
+/** Returns the names that begin with a text. */
 export function namesOf(begin: string): string[] {
   try {
     return Object.keys(localStorage).filter((key) => key.startsWith(prefix + begin)).map((key) => key.slice(prefix.length))
@@ -41,7 +44,7 @@ export function namesOf(begin: string): string[] {
   }
 }
 
-/** Removes what is kept of an account. */
+/** Removes all that is kept of an account. */
 export function forgetAccount(account: string): void {
   for (const name of namesOf(`${account}:`)) keep(name, '')
 }

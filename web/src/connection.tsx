@@ -4,9 +4,12 @@ import { useTranslation } from './i18n/index.js'
 import { useLasting } from './useLasting.js'
 import { isLoopback } from './pageMeta.js'
 
-const silentMs = 1500 // a connection that is back within this is not worth a word
+const silentMs = 1500 // a shorter loss of the connection is not shown
 
-/** What there is to say of the connection; '' while there is nothing. One of a page, so that all places say the same. */
+/**
+ * Returns the text about the state of the connection; '' if all is well. The page calls it once, so that all places
+ * show the same.
+ */
 export function useConnectionText(): string {
   const { t } = useTranslation()
   const { state, warnings } = useStatus()
@@ -20,17 +23,17 @@ export function useConnectionText(): string {
       removeEventListener('offline', changed)
     }
   }, [])
-  const live = state === 'live' // between two attempts the state changes often; the time counts from the loss
+  const live = state === 'live' // the state changes often between attempts, so the time counts from the loss
   const was = useRef(false)
   was.current ||= live
-  const lost = !live || !online && !isLoopback() // without a network this host alone is reached
+  const lost = !live || !online && !isLoopback() // without a network only this host can be reached
   const long = useLasting(lost, silentMs)
   return long || !live && !online ? t(!online ? 'waitingForNetwork' : was.current ? 'reconnecting' : 'connecting') : warnings.includes('memory') ? t('memoryOnly') : ''
 }
 
 export const ConnectionText = createContext('')
 
-/** Says calmly, above the list, that there is no connection, if it lasts. */
+/** A line above the list that says that there is no connection, if that lasts. */
 export function ConnectionLine(): ReactElement {
   const text = useContext(ConnectionText)
   return <div role="status" className={text ? 'connection' : 'unseen'}>{text}</div>

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 import { keep, onKept, recall } from './browserStorage.js'
 
-// What a person has typed and not sent, by account and conversation.
+// Texts that a person has typed but not sent, by account and conversation.
 
 const listeners = new Set<() => void>()
 
@@ -32,7 +32,7 @@ export function useDraft(account: string, chat: string): string {
   return useSyncExternalStore(subscribe, () => draftOf(account, chat))
 }
 
-/** Has f called when another tab has written or sent the draft of a chat. */
+/** Calls f when another tab has changed the draft of a chat. The returned function ends that. */
 export function onDraft(account: string, chat: string, f: () => void): () => void {
   return onKept((name) => {
     if (name === '' || name === nameOf(account, chat)) f()

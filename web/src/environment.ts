@@ -3,22 +3,22 @@ import { createContext, use, useSyncExternalStore } from 'react'
 import type { Language } from './i18n/translation.js'
 import { addressRouter, type Route, type Router } from './route.js'
 
-/** What is around the chat: a page of its own, or an element in the page of somebody else. */
+/** The surroundings of the chat: a page of its own, or an element in another page. */
 export interface Environment {
   readonly router: Router
-  /** The language of the texts; undefined: the one that the person prefers. */
+  /** The language of the texts; undefined: as the person prefers. */
   readonly language: Language | undefined
   /** Whether the field may take the focus when its chat is opened. */
   readonly takesFocus: (field: HTMLElement) => boolean
-  /** Whether the person sees the chat now. Only then messages become read. */
+  /** Whether the person sees the chat now. Messages become read only then. */
   readonly isSeen: () => boolean
-  /** Has f called when that may have changed. The function that it returns ends that. */
+  /** Calls f when isSeen may have changed, until the returned function is called. */
   readonly onSeen: (f: () => void) => () => void
-  /** Is told of each message that the person writes. */
+  /** Is called with each message that the person sends. */
   readonly sent: (m: Sent) => void
 }
 
-/** The page of the web chat. */
+/** The environment of the page of the web chat. */
 const page: Environment = {
   router: addressRouter,
   language: undefined,
@@ -46,7 +46,7 @@ export function useRoute(): Route {
   return useSyncExternalStore(router.subscribe, router.route)
 }
 
-/** Goes to another route. The function stays the same. */
+/** Returns the function that goes to another route. It is always the same function. */
 export function useGo(): Router['go'] {
   return useEnvironment().router.go
 }

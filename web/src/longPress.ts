@@ -2,11 +2,11 @@ import type { DOMAttributes, MouseEvent, PointerEvent, TouchEvent } from 'react'
 import type { MenuPlace } from '../ui/index.js'
 
 const restMs = 500
-const slack = 10 // px that a finger at rest may move
+const slack = 10 // px that a resting finger may move
 
-let timer: ReturnType<typeof setTimeout> | undefined // there is one finger that can rest
+let timer: ReturnType<typeof setTimeout> | undefined // one timer: only one finger can rest
 let from: MenuPlace = { x: 0, y: 0 }
-let opened = false // by the finger that came last
+let opened = false // the last finger has opened a menu
 
 function end(): void {
   clearTimeout(timer)
@@ -16,16 +16,16 @@ function end(): void {
 type Handlers = Required<Pick<DOMAttributes<HTMLElement>, 'onPointerDown' | 'onPointerMove' | 'onPointerUp' | 'onPointerCancel' | 'onTouchEnd' | 'onContextMenuCapture'>>
 
 /**
- * Handlers that open a menu where a finger rests. Some browsers tell of it by a contextmenu, and
- * Safari on iOS does not. Whichever comes first opens the menu. A browser that scrolls ends the
- * pointer, and so the rest.
+ * Returns handlers that open a menu where a finger rests. Some browsers report a long press by a contextmenu event;
+ * Safari on iOS does not. Whichever comes first, the event or the timer, opens the menu. When the browser begins to
+ * scroll, it cancels the pointer, and so the long press.
  */
 export function onRest(open: (at: MenuPlace) => void): Handlers {
   return {
     onPointerDown({ pointerType, isPrimary, pointerId, clientX, clientY, currentTarget }: PointerEvent) {
       end()
       opened = false
-      if (pointerType !== 'touch' || !isPrimary) return // also the second of two fingers: it is no rest
+      if (pointerType !== 'touch' || !isPrimary) return // a second finger ends the long press
       from = { x: clientX, y: clientY, pointer: pointerId, of: currentTarget as Element }
       timer = setTimeout(() => {
         opened = true
@@ -38,11 +38,11 @@ export function onRest(open: (at: MenuPlace) => void): Handlers {
     onPointerUp: end,
     onPointerCancel: end,
     onTouchEnd(e: TouchEvent) {
-      if (opened) e.preventDefault() // it is no tap
+      if (opened) e.preventDefault() // a long press is not a tap
     },
     onContextMenuCapture(e: MouseEvent) {
       end()
-      if (!opened || !e.isTrusted) return // by a mouse, by a key, or by the browser before the time was over
+      if (!opened || !e.isTrusted) return // from a mouse, a key, or the browser before the timer: the event itself opens the menu
       opened = false
       e.preventDefault()
       e.stopPropagation()

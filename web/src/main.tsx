@@ -13,7 +13,10 @@ import { go, parseRoute, route } from './route.js'
 applyTheme()
 subscribePreferences(applyTheme)
 
-/** A link of `petrel demo` has a token after the #. It is taken where only this host reaches the page: elsewhere a stranger could have somebody write in the account of the stranger. */
+/**
+ * Logs in with the token after the # of a link of `petrel demo`. Only a page that this host alone can reach accepts
+ * it: elsewhere a stranger could send a link, and the person would write in the account of the stranger.
+ */
 async function takeLink(): Promise<void> {
   const token = /^#t=([\w.@+-]+)$/.exec(location.hash)?.[1]
   if (token === undefined) return
@@ -24,7 +27,7 @@ async function takeLink(): Promise<void> {
 }
 
 if ('serviceWorker' in navigator) {
-  addEventListener('load', () => void navigator.serviceWorker.register('/sw.js').catch(() => {})) // without it the page needs the network to open
+  addEventListener('load', () => void navigator.serviceWorker.register('/sw.js').catch(() => {})) // without the worker the page needs the network to open
   navigator.serviceWorker.addEventListener('message', ({ data, ports }: MessageEvent<{ readonly kind?: string; readonly address?: string }>) => {
     if (data.kind !== 'open' || !data.address?.startsWith('#/')) return
     const isOurs = parseRoute(data.address).account === route().account
@@ -35,8 +38,8 @@ if ('serviceWorker' in navigator) {
 
 void takeLink().finally(async () => {
   const { account } = route()
-  if (account !== '' && account !== addAccountRoute) await sessions.open(account).catch(() => {}) // App says what is wrong
+  if (account !== '' && account !== addAccountRoute) await sessions.open(account).catch(() => {}) // App shows the error
   const root = document.getElementById('root')
-  // In slices of some milliseconds: the browser can do something else between them.
+  // Drawn in slices of some milliseconds, so that the browser can do other work between them.
   if (root) startTransition(() => createRoot(root).render(<StrictMode><App /></StrictMode>))
 })

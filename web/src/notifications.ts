@@ -8,22 +8,25 @@ import { preferences } from './preferences.js'
 import { address } from './route.js'
 import { chatRoute, isListed, isMuted } from './sidebar/chatList.js'
 
-const longest = 160 // signs of a message in a notification
-const titleEveryMs = 200 // at most so often the title changes: each time is work for the browser
-const oneTabMs = 1500 // in which another tab does not tell of the same message
+const longest = 160 // characters of a message in a notification
+const titleEveryMs = 200 // the title changes at most this often, because a change is work for the browser
+const oneTabMs = 1500 // within this time another tab does not announce the same message
 
 export function permission(): NotificationPermission | 'unsupported' {
   return 'Notification' in globalThis && 'serviceWorker' in navigator ? Notification.permission : 'unsupported'
 }
 
-/** Asks the person, if they have not decided yet. */
+/** Asks the person for the permission, if they have not decided yet, and returns whether it is given. */
 export async function mayNotify(): Promise<boolean> {
   return permission() === 'granted' || permission() === 'default' && await Notification.requestPermission() === 'granted'
 }
 
-/** Tells the person of new messages while they look elsewhere, and shows in title and icon how many there are. The function that it returns ends that. */
+/**
+ * Notifies the person of new messages while they look elsewhere, and shows the unread count in title and icon. The
+ * returned function ends that.
+ */
 export function watchMessages({ client, user, names }: Session): () => void {
-  const told = new Map<string, number>() // newest seq of each conversation of which the person was told, or need not be
+  const told = new Map<string, number>() // by conversation: the newest seq that was announced, or needs no announcement
   let begun = false
   const look = (conv: string): void => {
     const v = client.conversation(conv)
@@ -45,12 +48,12 @@ export function watchMessages({ client, user, names }: Session): () => void {
     document.title = messages > 0 ? `(${messages}) ${page.name}` : page.name
     if (changes) document.querySelector<HTMLLinkElement>('link[rel="icon"]')?.setAttribute('href', messages > 0 ? '/icon-unread.svg' : '/icon.svg')
     const badge = navigator as { setAppBadge?: (n: number) => Promise<void> }
-    badge.setAppBadge?.(messages).catch(() => {}) // the page is not installed
+    badge.setAppBadge?.(messages).catch(() => {}) // fails if the page is not installed
   }
   const end = client.subscribe((change) => {
     if (change.unread) timer ??= setTimeout(showUnread, titleEveryMs)
     if (!begun && !client.status().synced) {
-      for (const v of client.conversations()) told.set(v.id, v.head) // what came while nobody was here makes no noise
+      for (const v of client.conversations()) told.set(v.id, v.head) // messages that came before the page was opened are not announced
       return
     }
     begun = true
@@ -71,7 +74,7 @@ function isWorthTelling(client: Client, v: Conversation, m: Message, user: strin
   return v.personal.notify === 'mentions' ? mentioned : mentioned && v.personal.notify !== 'nothing' || !isMuted(v)
 }
 
-/** Runs f in one of the tabs that come here at about the same time. */
+/** Runs f in only one of the tabs that call this at about the same time. */
 async function onceInAllTabs(name: string, f: () => void): Promise<void> {
   if (!('locks' in navigator)) return f()
   await navigator.locks.request(`petrel-told:${name}`, { ifAvailable: true }, async (lock) => {
@@ -95,7 +98,10 @@ function tell(v: Conversation, m: Message, user: string, names: Names): void {
 
 let audio: AudioContext | undefined
 
-/** Two soft tones, made here: no file has to be there. A browser that has seen no click plays nothing. */
+/**
+ * Plays two soft tones, which are synthesized, so that no file is needed. Browsers play nothing before the first
+ * click.
+ */
 function chime(): void {
   try {
     audio ??= new AudioContext()
@@ -111,6 +117,6 @@ function chime(): void {
       tone.stop(from + 0.2)
     }
   } catch {
-    // There is no sound here.
+    // Sound is not available.
   }
 }

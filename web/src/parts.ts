@@ -1,4 +1,5 @@
-// What a page does not need to show a chat: one file, which is loaded when the first of it is shown.
+// Components that are not needed to show a chat. They are in one file, which is loaded when the first of them is
+// shown.
 export { ConfirmDialog } from './info/ConfirmDialog.js'
 export { DateDialog } from './chat/DateDialog.js'
 export { DevicesView } from './settings/DevicesView.js'

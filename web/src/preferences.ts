@@ -1,11 +1,11 @@
 import { useSyncExternalStore } from 'react'
 import { keep, onKept, recall } from './browserStorage.js'
 
-/** What a person prefers in this browser, whichever account is open. */
+/** The preferences in this browser, the same for all accounts. */
 export interface Preferences {
   readonly language: 'auto' | 'en' | 'zh'
   readonly theme: 'auto' | 'light' | 'dark'
-  readonly notify: boolean // notifications of the browser, for a tab that is not seen
+  readonly notify: boolean // browser notifications, while the tab is not seen
   readonly sound: boolean
 }
 
@@ -36,7 +36,7 @@ function tell(): void {
   for (const f of listeners) f()
 }
 
-/** Has the page drawn as preferred. The style sheet follows the system by itself. */
+/** Applies the preferred theme to the page. With auto the style sheet follows the system. */
 export function applyTheme(): void {
   if (now.theme === 'auto') delete document.documentElement.dataset['theme']
   else document.documentElement.dataset['theme'] = now.theme

@@ -1,21 +1,21 @@
 /**
- * What the page shows, as the part of its address after the #:
+ * The route of the page, in the part of its address after the #:
  *
- *   #/                       where people log in
+ *   #/                       the log-in page
  *   #/alice                  the list of conversations of the account alice
- *   #/alice/c/CONV           a conversation;   #/alice/c/CONV/info   with what is known of it
- *   #/alice/c/CONV/t/5       with the thread of the message 5
- *   #/alice/u/bob            the direct conversation with bob, also before there is one
+ *   #/alice/c/CONV           a conversation;   #/alice/c/CONV/info   with its info panel
+ *   #/alice/c/CONV/t/5       with the thread of message 5
+ *   #/alice/u/bob            the direct conversation with bob, even before its first message
  *   #/alice/settings         settings;   #/alice/devices   devices
  *
- * The account is in the address, so a tab stays with its account, and two live side by side.
+ * The account is in the address, so a tab stays with its account, and tabs with several accounts can be open.
  */
 export interface Route {
-  readonly account: string // '': nobody's
+  readonly account: string // '': no account
   readonly conv: string
   readonly user: string
   readonly info: boolean
-  readonly thread: number // seq of its root; 0: none is open
+  readonly thread: number // seq of the root of the open thread; 0: none
   readonly panel: '' | 'settings' | 'devices'
 }
 
@@ -35,14 +35,14 @@ function decode(part: string): string {
   }
 }
 
-/** The address of a route, which begins with #/. */
+/** Returns the address of a route. It begins with #/. */
 export function address(to: Partial<Route>): string {
   const { account, conv, user, info, thread, panel } = { ...nothing, ...to }
   const parts = [account, ...(conv ? ['c', conv] : user ? ['u', user] : panel ? [panel] : []), ...(info ? ['info'] : thread > 0 ? ['t', String(thread)] : [])]
   return `#/${parts.map(encodeURIComponent).join('/')}`
 }
 
-/** Goes to another route; replacing: Back does not come to the present one. */
+/** Goes to another route. replacing: it replaces the present one in the history of the browser. */
 export function go(to: Partial<Route>, replacing = false): void {
   if (address(to) === address(parseRoute(location.hash))) return
   if (replacing) {
@@ -58,20 +58,20 @@ function subscribe(f: () => void): () => void {
 
 let known: { readonly hash: string; readonly route: Route } = { hash: '', route: nothing }
 
-/** The route now, the same object while the address is. */
+/** Returns the present route: the same object while the address is the same. */
 export function route(): Route {
   if (location.hash !== known.hash) known = { hash: location.hash, route: parseRoute(location.hash) }
   return known.route
 }
 
-/** What of the chat is shown, and where it is kept. */
+/** Holds the route: which part of the chat is shown. */
 export interface Router {
-  /** The route now, the same object while it stays. */
+  /** Returns the present route: the same object while it is the same. */
   readonly route: () => Route
-  /** Goes to another route; replacing: Back does not come to the present one. */
+  /** Goes to another route. replacing: it replaces the present one in the history of the browser. */
   readonly go: (to: Partial<Route>, replacing?: boolean) => void
   readonly subscribe: (changed: () => void) => () => void
 }
 
-/** The routes of the page of the web chat: its address has them. */
+/** The router of the web chat, which keeps the route in the address of the page. */
 export const addressRouter: Router = { route, go, subscribe }

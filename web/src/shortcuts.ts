@@ -6,7 +6,7 @@ import { isNarrow } from './useNarrow.js'
 import { go, route } from './route.js'
 import { chatRoute, inOrder, isListed } from './sidebar/chatList.js'
 
-/** Closes what stands beside the chat, or in its place. */
+/** Closes the panel beside the chat, or in its place. */
 function closeBeside(account: string): void {
   const at = route()
   if (at.panel === 'devices') go({ account, panel: 'settings' })

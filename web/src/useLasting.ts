@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react'
 
-/** Whether something has lasted for so long. */
+/** Whether a condition has been true for ms without a break. */
 export function useLasting(is: boolean, ms: number): boolean {
   const [long, setLong] = useState(false)
   useEffect(() => {
@@ -14,7 +14,7 @@ export function useLasting(is: boolean, ms: number): boolean {
   return is && long
 }
 
-/** A text that comes and goes, without gaps shorter than this. */
+/** Returns a text that comes and goes, without gaps that are shorter than ms. */
 export function useHeld(text: string, ms: number): string {
   const [held, setHeld] = useState('')
   useEffect(() => {

@@ -13,7 +13,7 @@ function subscribe(f: () => void): () => void {
   return () => narrow.removeEventListener('change', f)
 }
 
-/** The same, again when it changes. */
+/** The hook for isNarrow, which draws again when the answer changes. */
 export function useNarrow(): boolean {
   return useSyncExternalStore(subscribe, isNarrow)
 }

@@ -7,11 +7,14 @@ interface AvatarProps {
   readonly name: string
   readonly size?: number // px
   readonly online?: boolean
-  readonly icon?: IconName | undefined // stands for the sign
+  readonly icon?: IconName | undefined // shown in place of the initials
   readonly group?: boolean
 }
 
-/** The picture of a user, a circle, or of a group, a square with round corners: the initials of the name on a colour that follows from the id. */
+/**
+ * The picture of a user (a circle) or of a group (a square with round corners): the initials of the name on a
+ * colour that follows from the id.
+ */
 export function Avatar({ id, name, size = 54, online = false, icon, group = false }: AvatarProps): ReactElement {
   return (
     <span className={`avatar${online ? ' avatar-online' : ''}${group ? ' avatar-group' : ''}`} style={{ '--size': `${size}px`, '--hue': hueOf(id) } as CSSProperties} aria-hidden="true">
@@ -20,22 +23,25 @@ export function Avatar({ id, name, size = 54, online = false, icon, group = fals
   )
 }
 
-const hues = [12, 45, 72, 145, 185, 230, 262, 298, 340] // without those of mud, and so far from each other that two of them are told apart
+const hues = [12, 45, 72, 145, 185, 230, 262, 298, 340] // without muddy colours, and far enough apart to tell two of them from each other
 
-/** An angle of the colour circle, the same for the same id everywhere. */
+/** Returns the hue of an id, in degrees: the same one everywhere. */
 export function hueOf(id: string): number {
-  let hash = 0x811ca1ed // with this one the users of `petrel demo` differ well
+  let hash = 0x811ca1ed // chosen so that the users of `petrel demo` have different colours
   for (const c of id) hash = Math.imul(hash ^ (c.codePointAt(0) ?? 0), 0x01000193)
-  hash = Math.imul(hash ^ hash >>> 15, 0x2c1b3c6d) // so that ids that differ little do not look alike
+  hash = Math.imul(hash ^ hash >>> 15, 0x2c1b3c6d) // so that similar ids get different colours
   hash = Math.imul(hash ^ hash >>> 12, 0x297a2d39)
   return hues[(hash >>> 8) % hues.length] ?? 0
 }
 
-const letter = /^[\p{L}\p{N}](?!\p{M})/u // one that has no marks
+const letter = /^[\p{L}\p{N}](?!\p{M})/u // without combining marks
 const emoji = new RegExp(`^${emojiPattern}`, 'u')
-let signs: Intl.Segmenter | undefined // made when it is needed: a page that opens would wait for it
+let signs: Intl.Segmenter | undefined // made on demand, because an opening page would wait for it
 
-/** The first letters of the first two words, in scripts with small and large letters; else the first sign as a reader sees it. */
+/**
+ * Returns the first letters of the first two words, in scripts with capital letters; otherwise the first character
+ * as a reader sees it.
+ */
 export function initials(name: string): string {
   const words = name.trim().split(/\s+/)
   const first = signOf(words[0] ?? '')

@@ -9,18 +9,18 @@ interface CalendarProps {
   readonly tag: string // of the language
   readonly previousLabel: string
   readonly nextLabel: string
-  readonly onChoose: (day: Date) => void // its first moment here
+  readonly onChoose: (day: Date) => void // the beginning of the day in the local time zone
 }
 
 /**
- * The days of a month. Arrows go by day and week, Home and End within a week, PageUp and
- * PageDown by month, with Shift by year; Enter chooses.
+ * The days of a month, to choose one. Arrows move by day and week, Home and End within a week, PageUp and PageDown
+ * by month, with Shift by year. Enter chooses.
  */
 export function Calendar({ value, last, tag, previousLabel, nextLabel, onChoose }: CalendarProps): ReactElement {
   const [day, setDay] = useState(() => startOf(value))
-  const moved = useRef(false) // by a key: the focus follows
+  const moved = useRef(false) // moved by a key, so the focus follows
   const marked = useRef<HTMLButtonElement>(null)
-  useLayoutEffect(() => marked.current?.setAttribute('autofocus', ''), []) // a dialog that opens focuses it; React does not set the attribute
+  useLayoutEffect(() => marked.current?.setAttribute('autofocus', ''), []) // an opening dialog focuses the element with autofocus; React does not set the attribute
   useEffect(() => {
     if (moved.current) marked.current?.focus()
     moved.current = false
@@ -73,19 +73,19 @@ function addDays(d: Date, n: number): Date {
   return new Date(d.getFullYear(), d.getMonth(), d.getDate() + n)
 }
 
-/** The same day of another month, or its last one. */
+/** Returns the same day of another month, or the last day of that month. */
 export function addMonths(d: Date, n: number): Date {
   const length = new Date(d.getFullYear(), d.getMonth() + n + 1, 0).getDate()
   return new Date(d.getFullYear(), d.getMonth() + n, Math.min(d.getDate(), length))
 }
 
-/** The day of the week with which weeks begin, as Date.getDay counts. */
+/** Returns the day with which weeks begin, numbered as by Date.getDay. */
 function firstDayOf(tag: string): number {
   const locale = new Intl.Locale(tag).maximize() as Intl.Locale & { getWeekInfo?: () => { readonly firstDay: number }; readonly weekInfo?: { readonly firstDay: number } }
   return ((locale.getWeekInfo?.() ?? locale.weekInfo)?.firstDay ?? 1) % 7
 }
 
-/** The weeks that have the days of a month, each of seven days. */
+/** Returns the weeks of a month, each with seven days. */
 export function weeksOf(day: Date, firstDay: number): readonly (readonly Date[])[] {
   const first = new Date(day.getFullYear(), day.getMonth(), 1)
   const begin = addDays(first, -((first.getDay() - firstDay + 7) % 7))

@@ -9,25 +9,27 @@ interface DialogProps {
   readonly onClose: () => void
   readonly children: ReactNode
   readonly foot?: ReactNode
-  readonly sheet?: boolean // on a phone it stands at the lower edge
+  readonly sheet?: boolean // on a phone it is at the lower edge
 }
 
 const writable = 'input:not([type="radio"])'
-const writableOnPhone = `${writable}:not([type="search"])` // whose keyboard would cover what is searched
+const writableOnPhone = `${writable}:not([type="search"])` // on a phone the keyboard would cover the results of a search
 
-/** A window over the page. The focus stays in it, in the first field if there is one, and goes back where it was. */
+/**
+ * A modal dialog. The focus stays in it, at first in its first field, and goes back to the former element at the end.
+ */
 export function Dialog({ title, closeLabel, onClose, children, foot, sheet = false }: DialogProps): ReactElement {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
     const dialog = ref.current
     if (dialog && !dialog.open) dialog.showModal()
-    dialog?.querySelector<HTMLElement>(matchMedia('(pointer: fine)').matches ? writable : writableOnPhone)?.focus() // autoFocus of React comes before it is open, so it is lost
+    dialog?.querySelector<HTMLElement>(matchMedia('(pointer: fine)').matches ? writable : writableOnPhone)?.focus() // autoFocus of React takes effect before the dialog is open, and is lost
   }, [])
   useEffect(() => sheet && ref.current ? pullable(ref.current, onClose) : undefined, [sheet, onClose])
   useLayoutEffect(() => {
     const dialog = ref.current
-    return () => dialog?.close() // while it is in the page still: out of it the browser does not give the focus back
+    return () => dialog?.close() // before it leaves the page: afterwards the browser does not restore the focus
   }, [])
   return (
     <dialog

@@ -61,7 +61,7 @@ const paths = {
 
 export type IconName = keyof typeof paths
 
-/** A drawing; what it means is said by the control around it. */
+/** An icon. The control around it has the label. */
 export function Icon({ name, small }: { readonly name: IconName; readonly small?: boolean }): ReactElement {
   return <svg className={`icon${small ? ' icon-small' : ''}${name === 'more' ? ' icon-dots' : ''}`} viewBox="0 0 24 24" aria-hidden="true"><path d={paths[name]} /></svg>
 }

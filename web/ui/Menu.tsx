@@ -8,26 +8,29 @@ import { areSheets, pullable, shielded } from './sheet.js'
 export interface MenuPlace {
   readonly x: number
   readonly y: number
-  readonly isEnd?: boolean // x is where it ends
-  /** The finger that still rests there. */
+  readonly isEnd?: boolean // x is the right edge of the menu
+  /** The id of the pointer, if a finger still rests there. */
   readonly pointer?: number
-  /** What it is of. */
+  /** The element that the menu belongs to. */
   readonly of?: Element
 }
 
 const edge = 8 // px between a menu and the edge of the view
-const gap = 8 // px between a menu and the pointer below it, which would stand on its last item, often one that deletes
+const gap = 8 // px between a menu and the pointer below it, so that the pointer is not on the last item, which often deletes
 
 interface MenuProps {
   readonly at: MenuPlace
   readonly label: string
   readonly onClose: () => void
-  /** Is told where the menu begins that covers the lower part of the view. What it returns is called when the menu goes. */
+  /**
+   * Called when the menu covers the lower part of the view, with its upper edge. The returned function is called
+   * when the menu closes.
+   */
   readonly onSheet?: (topPx: number) => () => void
   readonly children: ReactNode
 }
 
-/** A menu at a place, on a phone at the lower edge, with the focus in it until it is closed. */
+/** A menu at a place, or at the lower edge on a phone. It keeps the focus until it is closed. */
 export function Menu({ at, label, onClose, onSheet, children }: MenuProps): ReactElement {
   const ref = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => {
@@ -47,7 +50,7 @@ export function Menu({ at, label, onClose, onSheet, children }: MenuProps): Reac
       const inside = menu.contains(active) || active === null || active === document.body
       if (inside && before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true })
     }
-  }, [at]) // where it is decides; what it tells of that is of the same place
+  }, [at]) // only another place moves the menu; the other values belong to the place
   useEffect(() => {
     const menu = ref.current
     const toggled = (e: Event): void => {
@@ -68,19 +71,22 @@ export function Menu({ at, label, onClose, onSheet, children }: MenuProps): Reac
   )
 }
 
-/** Has a finger end its rest in the menu. By the HTML standard one that is lifted outside of it closes it. (Chromium does not do so.) */
+/**
+ * Makes the menu receive the end of a touch that began outside. Otherwise, by the HTML standard, lifting the finger
+ * outside would close the menu. (Chromium does not do so.)
+ */
 function hold(menu: HTMLElement, pointer: number): void {
   try {
     menu.setPointerCapture(pointer)
   } catch {
-    // It was lifted before the menu was there.
+    // The finger was lifted before the menu was drawn.
   }
 }
 
 function move(e: KeyboardEvent<HTMLElement>, onClose: () => void): void {
   if (isComposing(e)) return
   const active = activeIn(e.currentTarget)
-  const group = active?.closest('[role="group"]') // its items stand side by side
+  const group = active?.closest('[role="group"]') // the items of a group are side by side
   const isSideways = e.key === 'ArrowRight' || e.key === 'ArrowLeft'
   const items = itemsOf(isSideways && group ? group : e.currentTarget).filter((item) => item === active || isSideways || beginsLine(item, group))
   const at = items.indexOf(active as HTMLElement)
@@ -93,7 +99,7 @@ function move(e: KeyboardEvent<HTMLElement>, onClose: () => void): void {
 
 const itemsOf = (part: Element): HTMLElement[] => [...part.querySelectorAll<HTMLElement>('[role^="menuitem"]')]
 
-/** Whether the arrows up and down stop at an item: of a group that the focus is not in they stop at the first one. */
+/** Whether arrow up and down stop at an item. In a group without the focus they stop at the first item only. */
 function beginsLine(item: HTMLElement, focused: Element | null | undefined): boolean {
   const group = item.closest('[role="group"]')
   return !group || group !== focused && itemsOf(group)[0] === item

@@ -6,15 +6,15 @@ interface Toast {
 }
 
 const shownMs = 5000
-const most = 3 // at once; the oldest one goes
+const most = 3 // the most at once; a further one removes the oldest
 
-/** What a page, or an element in one, tells the person at the moment. */
+/** The toasts of a page, or of an element in a page: short texts that are shown for some seconds. */
 export class ToastList {
   #toasts: readonly Toast[] = []
   #last = 0
   readonly #listeners = new Set<() => void>()
 
-  /** Tells the person something for a few seconds. */
+  /** Shows a text to the person for a few seconds. */
   readonly show = (text: string): void => {
     const id = ++this.#last
     this.#set([...this.#toasts.filter((t) => t.text !== text), { id, text }].slice(-most))
@@ -38,17 +38,20 @@ const ofPage = new ToastList()
 
 export const ToastContext = createContext(ofPage)
 
-/** What tells the person something for a few seconds. The function stays the same. */
+/** Returns the function that shows a toast. It is always the same function. */
 export function useToast(): (text: string) => void {
   return use(ToastContext).show
 }
 
-/** The same outside of components, in a page that is not shared. */
+/** Shows a toast from outside of components, in a page of Petrel. */
 export const toast = ofPage.show
 
 const topPx = 8 // as in overlays.css
 
-/** Where they are shown: over everything, also over a dialog that opened before; at the top of the view, or of the element `within`, where they cover neither the newest messages nor a field. */
+/**
+ * Draws the toasts over everything, even over a dialog that opened before: at the top of the view, or of the
+ * element `within`, where they cover neither the newest messages nor a field.
+ */
 export function Toasts({ within }: { readonly within?: Element }): ReactElement {
   const list = use(ToastContext)
   const all = useSyncExternalStore(list.subscribe, list.all)

@@ -1,16 +1,19 @@
 import type { KeyboardEvent as ReactKeyboardEvent } from 'react'
 
 /**
- * Whether a key belongs to an input method, which composes a character with it. Every handler
- * of keys asks this first: Enter then chooses a word, and sends nothing. Safari ends the
- * composition before the key that has ended it; its code is 229 then.
+ * Whether a key belongs to an input method, which composes a character with it. Every key handler checks this
+ * first: during composition Enter chooses a word and must not send. Safari ends the composition before the event of
+ * the last key; that event has the keyCode 229.
  */
 export function isComposing(event: KeyboardEvent | ReactKeyboardEvent): boolean {
   const key = 'nativeEvent' in event ? event.nativeEvent : event
   return key.isComposing || key.keyCode === 229
 }
 
-/** Whether Enter alone sends what is written. The keyboards of phones have one Enter, and no Shift with it: there it begins a new line, and a button sends. */
+/**
+ * Whether Enter alone sends a message. Phone keyboards have no Shift with Enter, so there Enter begins a new line,
+ * and a button sends.
+ */
 export function enterSends(): boolean {
   return !matchMedia('(pointer: coarse)').matches
 }

@@ -10,14 +10,14 @@ export function Button({ look = 'plain', wide, small, ...more }: ButtonProps): R
 
 type IconButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { readonly icon: IconName; readonly label: string; readonly small?: boolean; readonly ref?: Ref<HTMLButtonElement> }
 
-/** A button with a drawing; the label is told to all who do not see it, and shown when the pointer rests. */
+/** A button with an icon. The label is read by screen readers, and shown as a tooltip. */
 export function IconButton({ icon, label, small, className = '', ...more }: IconButtonProps): ReactElement {
   return <button type="button" aria-label={label} title={label} {...more} className={`icon-button${small ? ' icon-button-small' : ''} ${className}`}><Icon name={icon} small={small ?? false} /></button>
 }
 
 type FieldProps = InputHTMLAttributes<HTMLInputElement> & { readonly label: string; readonly hint?: string | undefined; readonly error?: string | undefined; readonly reveal?: string; readonly ref?: Ref<HTMLInputElement> }
 
-/** A field with its label. `reveal` names the button that shows what is typed into a field of a password. */
+/** A field with its label. `reveal` is the label of the button that shows a typed password. */
 export function Field({ label, hint, error, reveal, ...input }: FieldProps): ReactElement {
   const id = useId()
   const [shown, setShown] = useState(false)
@@ -36,7 +36,7 @@ export function Field({ label, hint, error, reveal, ...input }: FieldProps): Rea
 
 type SearchProps = Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & { readonly label: string; readonly clearLabel: string; readonly value: string; readonly onValue: (text: string) => void; readonly ref?: Ref<HTMLInputElement> }
 
-/** A field that narrows what is below it, with a button that empties it. */
+/** A search field, with a button that empties it. */
 export function SearchField({ label, clearLabel, value, onValue, ...input }: SearchProps): ReactElement {
   return (
     <label className="search">
@@ -60,13 +60,13 @@ export function Switch({ on, onChange, children, icon }: { readonly on: boolean;
 
 interface ChoicesProps<T extends string> {
   readonly label: string
-  readonly titled?: boolean // the label is seen, above them
+  readonly titled?: boolean // the label is visible, above the choices
   readonly value: T
   readonly of: readonly (readonly [T, string])[]
   readonly onChange: (value: T) => void
 }
 
-/** One of a few. */
+/** A choice of one of a few values. */
 export function Choices<T extends string>({ label, titled, value, of, onChange }: ChoicesProps<T>): ReactElement {
   const name = useId()
   const choices = (
@@ -82,7 +82,7 @@ export function Choices<T extends string>({ label, titled, value, of, onChange }
   return titled ? <><span className="choices-label" aria-hidden="true">{label}</span>{choices}</> : choices
 }
 
-/** A line of a list that does something. */
+/** A row of a list that acts as a button. */
 export function RowButton({ icon, danger, note, children, ...more }: ButtonHTMLAttributes<HTMLButtonElement> & { readonly icon?: IconName; readonly danger?: boolean; readonly note?: string }): ReactElement {
   return (
     <button type="button" {...more} className={`row${danger ? ' row-danger' : ''}`}>

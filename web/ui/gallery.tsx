@@ -1,5 +1,5 @@
-// A page with all tokens and components, in both themes side by side: `npm run gallery`. It is no
-// part of what is served. Whatever is added to ui/ is added here.
+// A page with all tokens and components, in both themes side by side: `npm run gallery`. The server does not serve
+// it. Add each new part of ui/ here.
 import { type ReactElement, type ReactNode, StrictMode, useState } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Calendar } from './Calendar.js'

@@ -1,4 +1,5 @@
-// Tokens and components that the pages of Petrel share. Calendar.tsx and Dialog.tsx are imported by themselves: the chat loads them later.
+// Tokens and components that the pages of Petrel share. Calendar.tsx and Dialog.tsx are imported directly, because
+// the chat loads them later.
 import './tokens.css'
 import './controls.css'
 import './overlays.css'

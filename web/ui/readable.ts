@@ -1,4 +1,4 @@
-/** Colours of texts, and those that they are written on: each pair has a contrast of 4.5:1 in both themes. */
+/** Pairs of a text colour and its background. Each pair has a contrast of at least 4.5:1 in both themes. */
 export const readable: readonly (readonly [ink: string, paper: string])[] = [
   ['text', 'surface'], ['text', 'surface-raised'], ['text', 'surface-sunk'], ['text', 'surface-hover'],
   ['text-quiet', 'surface'], ['text-quiet', 'surface-raised'], ['text-quiet', 'surface-sunk'], ['text-quiet', 'surface-hover'],

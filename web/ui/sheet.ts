@@ -1,13 +1,17 @@
-// Menus and pickers that come from below where there is room for one pane only, as overlays.css has it.
+// Sheets: menus and pickers that come from the lower edge where there is room for one pane only. overlays.css has
+// their styles.
 
-const farPx = 72 // a pull that closes
+const farPx = 72 // a longer pull closes the sheet
 
 /** Whether menus are sheets now. */
 export function areSheets(): boolean {
   return matchMedia('(width <= 37.5em)').matches
 }
 
-/** Has a sheet follow a finger that pulls it down, and closes it when it was pulled far. What scrolls in it is scrolled first. The function that it returns ends that. */
+/**
+ * Makes a sheet follow a finger that pulls it down, and closes it after a long pull. Content that is scrolled down
+ * scrolls first. The returned function ends that.
+ */
 export function pullable(sheet: HTMLElement, onClose: () => void): () => void {
   let from: number | undefined
   let pulled = 0
@@ -24,7 +28,7 @@ export function pullable(sheet: HTMLElement, onClose: () => void): () => void {
     if (from === undefined) return
     pulled = (e.touches[0]?.clientY ?? from) - from
     if (pulled <= 0) return
-    if (e.cancelable) e.preventDefault() // the page behind stays
+    if (e.cancelable) e.preventDefault() // the page behind must not scroll
     sheet.style.translate = `0 ${pulled}px`
   }
   const lifted = (): void => {
@@ -52,7 +56,7 @@ function isScrolled(target: EventTarget | null, sheet: HTMLElement): boolean {
   return false
 }
 
-/** Has a press outside of a sheet close it, and press nothing of what is behind. The function that it returns ends that. */
+/** Makes a press outside of a sheet close the sheet and do nothing else. The returned function ends that. */
 export function shielded(sheet: HTMLElement): () => void {
   const pressed = (e: PointerEvent): void => {
     if (!areSheets() || e.composedPath().includes(sheet)) return

@@ -9,13 +9,16 @@ export type ResponseOf<M extends Method> = Methods[M][1]
 
 /** Options of a call. */
 export interface CallOptions {
-  /** Aborted, the call is rejected with the signal's reason. It may be done all the same. */
+  /** When it is aborted, the call is rejected with the signal's reason. The server may still carry it out. */
   readonly signal?: AbortSignal
-  /** After so long it is rejected with `unavailable`, and may be done all the same; 30 s by itself, Infinity: never. */
+  /**
+   * After this time the call is rejected with `unavailable`; the server may still carry it out. 30 s by
+   * default; Infinity: never.
+   */
   readonly timeoutMs?: number
 }
 
-/** What others may see of a user. */
+/** The profile of a user, as others may see it. */
 export interface Account {
   readonly user: string
   readonly displayName: string
@@ -31,9 +34,9 @@ export interface Device {
   /** Name and version of the application, as it said when it last connected. */
   readonly client: string
   readonly loginMs: number
-  /** How many of its connections there are now. */
+  /** The number of its present connections. */
   readonly sessions: number
-  /** It is the device that asks. */
+  /** It is the device of the caller. */
   readonly current: boolean
   readonly revoked: boolean
 }
@@ -41,12 +44,12 @@ export interface Device {
 /** A message that is pinned for all members. */
 export interface PinnedMessage {
   readonly message: Entry
-  /** Who pinned it: a user. */
+  /** The user who pinned it. */
   readonly by: string
   readonly timeMs: number
 }
 
-/** Who reacted to a message, and how. */
+/** A user, and the emojis of that user at a message. */
 export interface UserReactions {
   readonly user: string
   readonly emojis: readonly string[]
@@ -55,43 +58,45 @@ export interface UserReactions {
 const roles: Readonly<Record<Role, RoleJson>> = { '': 'ROLE_UNSPECIFIED', member: 'ROLE_MEMBER', admin: 'ROLE_ADMIN', owner: 'ROLE_OWNER' }
 
 /**
- * The calls that chat clients need most; `call` makes any other. They are repeated without
- * harm when a connection ends before the answer, and rejected with a PetrelError.
+ * The calls that chat clients need most; `call` makes any other. They reject with a PetrelError. When a
+ * connection ends before the answer they are repeated, which does no harm.
  */
 export abstract class Calls {
   /**
-   * Calls a method of the API. A requestId that the request has a field for and leaves out
-   * is set, so that a call whose answer is lost is repeated without harm. The request and
-   * the response are in the JSON mapping: numbers of 64 bits are texts. Spec: P-12.4.
+   * Calls a method of the API. If the request has a field requestId and none is given, one is set, so a repeat after
+   * a lost answer does no harm. Request and response are in the JSON mapping: 64-bit numbers are texts. Spec: P-12.4.
    */
   abstract call<M extends Method>(method: M, request: RequestOf<M>, options?: CallOptions): Promise<ResponseOf<M>>
 
-  /** Makes a group of the user, who owns it, and of others. Codes: invalid, no_user, rate_limited. */
+  /**
+   * Makes a group of the user, who becomes its owner, and of others. It returns the conversation id.
+   * Codes: invalid, no_user, rate_limited.
+   */
   async createGroup(title: string, users: readonly string[], options?: CallOptions): Promise<string> {
     return (await this.call('petrel.v1.ConversationService/CreateGroup', { title, users }, options)).conv ?? ''
   }
 
-  /** Gives a group another title. It takes an admin or the owner. */
+  /** Gives a group another title. The caller has to be an admin or the owner. */
   async renameGroup(conv: string, title: string, options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.ConversationService/RenameGroup', { conv, title }, options)
   }
 
-  /** Adds users to a group. It takes an admin or the owner. */
+  /** Adds users to a group. The caller has to be an admin or the owner. */
   async addMembers(conv: string, users: readonly string[], options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.ConversationService/AddMembers', { conv, users }, options)
   }
 
-  /** Removes users from a group. Admins remove members, the owner everybody else. */
+  /** Removes users from a group. An admin can remove members; the owner can remove admins too. */
   async removeMembers(conv: string, users: readonly string[], options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.ConversationService/RemoveMembers', { conv, users }, options)
   }
 
-  /** Leaves a group; its owner hands it over first. */
+  /** Leaves a group. An owner has to transfer the ownership first. */
   async leaveGroup(conv: string, options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.ConversationService/LeaveGroup', { conv }, options)
   }
 
-  /** Makes a member an admin or an admin a member. It takes the owner. */
+  /** Makes a member an admin or an admin a member. The caller has to be the owner. */
   async setRole(conv: string, user: string, role: 'member' | 'admin', options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.ConversationService/SetRole', { conv, user, role: roles[role] }, options)
   }
@@ -101,12 +106,12 @@ export abstract class Calls {
     await this.call('petrel.v1.ConversationService/TransferOwnership', { conv, user }, options)
   }
 
-  /** Ends a group for all. It takes the owner. */
+  /** Ends a group for all members. The caller has to be the owner. */
   async dissolveGroup(conv: string, options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.ConversationService/DissolveGroup', { conv }, options)
   }
 
-  /** The members of a conversation, ascending by user: all pages of them. */
+  /** Lists the members of a conversation, ascending by user, page by page until the end. */
   async members(conv: string, options?: CallOptions): Promise<readonly MemberRef[]> {
     const all: MemberRef[] = []
     for (;;) {
@@ -117,7 +122,7 @@ export abstract class Calls {
     }
   }
 
-  /** The devices of the user, the newest login first. */
+  /** Lists the devices of the user, the newest login first. */
   async devices(options?: CallOptions): Promise<readonly Device[]> {
     return ((await this.call('petrel.v1.AccountService/ListDevices', {}, options)).devices ?? []).map(device)
   }
@@ -138,15 +143,15 @@ export abstract class Calls {
   }
 
   /**
-   * Sets values of a conversation's settings, of another user's, or, if both are '', of the account's; '' removes a name. An application begins its
-   * own names with a word of its own. The snapshots have the values once the server has stored them. Codes: invalid, no_conversation, rate_limited.
-   * Spec: P-8.10.
+   * Sets settings of a conversation, of another user, or, if conv and user are '', of the account. The value ''
+   * removes a setting. Names that an application defines begin with a prefix of its own. The snapshots have the
+   * values once the server has stored them. Codes: invalid, no_conversation, rate_limited. Spec: P-8.10.
    */
   async changeSettings(conv: string, user: string, values: Readonly<Record<string, string>>, options?: CallOptions): Promise<void> {
     await this.call('petrel.v1.AccountService/ChangeSettings', { conv, user, values }, options)
   }
 
-  /** Silences notifications of a conversation until a time in Unix ms; 0 ends that. */
+  /** Silences notifications of a conversation until a time in Unix ms; 0: no longer. */
   mute(conv: string, until: number, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { muted_until: until > 0 ? String(Math.max(1, Math.floor(until))) : '' }, options)
   }
@@ -166,42 +171,47 @@ export abstract class Calls {
     return this.changeSettings(conv, '', { archived: one(on) }, options)
   }
 
-  /** Shows a conversation as unread. End that when the person opens it. */
+  /** Marks a conversation as unread, or ends that. The application ends it when the person opens the conversation. */
   markUnread(conv: string, on: boolean, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { unread: one(on) }, options)
   }
 
-  /** Makes clients hide the entries of a conversation up to a seq. The entries stay stored, also for the user. */
+  /**
+   * Makes clients hide the entries of a conversation up to a seq. The server keeps them, and still gives them
+   * to the user.
+   */
   clear(conv: string, upTo: number, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { cleared_to: String(upTo) }, options)
   }
 
   /**
-   * Has the server withhold what another user sends to the direct conversation, or ends
-   * that. It is in force when block returns. The other user is told nothing of it. Codes:
-   * invalid, rate_limited. Spec: P-5.4.
+   * Blocks a user, or ends the block. The server withholds the messages of a blocked user in the direct
+   * conversation. The block is in force when the promise is resolved. The other user is not told.
+   * Codes: invalid, rate_limited. Spec: P-5.4.
    */
   block(user: string, on: boolean, options?: CallOptions): Promise<void> {
     return this.changeSettings('', user, { blocked: one(on) }, options)
   }
 
   /**
-   * Adds a reaction of the user to a message, or takes it away. To say twice the same does no
-   * harm. Codes: no_target, forbidden (too many of them), rate_limited. Spec: P-5.11.
+   * Adds a reaction of the user to a message, or removes it. A repeat does no harm. Codes: no_target, forbidden
+   * (too many of them), rate_limited. Spec: P-5.11.
    */
   async react(conv: string, seq: number, emoji: string, removed = false, options?: CallOptions): Promise<void> {
     this.noted(conv, await this.call('petrel.v1.MessageService/React', { conv, seq: String(seq), emoji, removed }, options))
   }
 
   /**
-   * Pins a message for all members, or unpins it. In a group it takes an admin or the owner.
+   * Pins a message for all members, or unpins it. In a group the caller has to be an admin or the owner.
    * Codes: no_target, forbidden, rate_limited. Spec: P-5.11.
    */
   async pin(conv: string, seq: number, removed = false, options?: CallOptions): Promise<void> {
     this.noted(conv, await this.call('petrel.v1.MessageService/Pin', { conv, seq: String(seq), removed }, options))
   }
 
-  /** Lists the users who reacted to a message, with any emoji if it is '', ascending by user: all pages of them. */
+  /**
+   * Lists the users who reacted to a message with an emoji ('': any), ascending by user, page by page until the end.
+   */
   async whoReacted(conv: string, seq: number, emoji = '', options?: CallOptions): Promise<readonly UserReactions[]> {
     const all: UserReactions[] = []
     let after: string | undefined = ''
@@ -213,7 +223,7 @@ export abstract class Calls {
     return all
   }
 
-  /** Lists the pinned messages of a conversation, the newest first: all pages of them. */
+  /** Lists the pinned messages of a conversation, the newest first, page by page until the end. */
   async pins(conv: string, options?: CallOptions): Promise<readonly PinnedMessage[]> {
     const all: PinnedMessage[] = []
     let before: string | undefined = '0'
@@ -225,7 +235,7 @@ export abstract class Calls {
     return all
   }
 
-  /** A call has brought the note of an entry. A client shows it at once. */
+  /** Takes the note of an entry from the answer of a call. A client overrides it to show the note at once. */
   protected noted(_conv: string, _answer: ResponseOf<'petrel.v1.MessageService/React'>): void {}
 }
 

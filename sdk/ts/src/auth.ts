@@ -18,13 +18,16 @@ export interface Tokens {
   readonly accessExpiresMs: number
   readonly refresh: string
   readonly refreshExpiresMs: number
-  /** Of the refresh to come: with it the same refresh, by another tab or after a crash, gets the same answer. */
+  /**
+   * The id of the next refresh. A repeat of that refresh, by another tab or after a crash, has the same id and gets
+   * the same answer.
+   */
   readonly requestId: string
 }
 
-/** Who logs in, with what proof, and where. */
+/** The user, password and device of a login. */
 export interface Login {
-  /** 'default' by itself. */
+  /** 'default' if absent. */
   readonly tenant?: string
   readonly user: string
   readonly password: string
@@ -36,18 +39,18 @@ export interface Registration extends Login {
   readonly invitation?: string
 }
 
-/** Turns proofs of identity into tokens, over HTTP. Refusals are PetrelErrors. Spec: P-11. */
+/** Logs devices in over HTTP, and returns their tokens. Refusals are PetrelErrors. Spec: P-11. */
 export class Auth {
   readonly #base: string
   readonly #fetch: Fetch
 
-  /** url is that of the server, as the client has it. */
+  /** url is the URL that the client has. */
   constructor(url: string, send: Fetch = (address, init) => fetch(address, init)) {
     this.#base = apiAddress(url)
     this.#fetch = send
   }
 
-  /** Makes a user with a password and logs their first device in. */
+  /** Creates a user with a password, and logs the first device of the user in. */
   register(r: Registration): Promise<Tokens> {
     return this.#tokens('Register', r)
   }
@@ -62,7 +65,7 @@ export class Auth {
     return this.#tokens('Exchange', r)
   }
 
-  /** Turns a refresh token into a new pair. Store that before it is used: a refresh token works once. */
+  /** Exchanges a refresh token for new tokens. Store them before you use them: a refresh token works once. */
   refresh({ refresh, requestId }: Tokens, signal?: AbortSignal): Promise<Tokens> {
     return this.#tokens('Refresh', { refreshToken: refresh, requestId }, signal)
   }
@@ -72,7 +75,7 @@ export class Auth {
   }
 }
 
-/** A login as the API answers with it. */
+/** The answer of the API to a login. */
 export type LoginAnswer = LoginResponseJson
 
 function tokensOf({ user = '', device = '', accessToken = '', accessExpiresMs = '0', refreshToken = '', refreshExpiresMs = '0' }: LoginAnswer): Tokens {
@@ -82,16 +85,16 @@ function tokensOf({ user = '', device = '', accessToken = '', accessExpiresMs = 
   }
 }
 
-/** Where the tokens of a login are kept. */
+/** A place where the tokens of a login are kept. */
 export interface TokenStorage {
   read(): Promise<Tokens | undefined>
-  /** They survive a loss of power once it has ended. */
+  /** Stores the tokens; undefined removes them. Once the promise is resolved they survive a loss of power. */
   write(tokens: Tokens | undefined): Promise<void>
-  /** Runs f while no other tab or process does the same. */
+  /** Runs f while no other tab or process runs such a function. */
   alone<T>(f: () => Promise<T>): Promise<T>
 }
 
-/** Tokens that are kept for as long as the page or process lives. */
+/** Keeps the tokens in memory, until the page or process ends. */
 export function memoryTokens(): TokenStorage {
   let tokens: Tokens | undefined
   return {
@@ -104,8 +107,8 @@ export function memoryTokens(): TokenStorage {
 }
 
 /**
- * Tokens in the database of the browser, which all tabs share. Where there is none, as on a
- * server that renders the page, they are kept in memory.
+ * Keeps the tokens in the database of the browser, which all tabs share. Without a database, for example on a
+ * server that renders the page, it keeps them in memory.
  */
 export function browserTokens(account: string, factory: IDBFactory | undefined = here().indexedDB, locks: Locks | undefined = browserLocks()): TokenStorage {
   if (!factory) return memoryTokens()
@@ -116,17 +119,17 @@ export function browserTokens(account: string, factory: IDBFactory | undefined =
     read: async () => (await db.load())[0]?.value as Tokens | undefined,
     write: async (t) => {
       if (t) return db.write([{ key: 'tokens', value: t as never }], true)
-      await db.wipe() // its name says who was logged in
+      await db.wipe() // the name of the database shows who was logged in
       db = new Database(name, factory)
     },
-    // Without locks two tabs may refresh at once; they have the same requestId, and get the same answer.
+    // Without locks two tabs may refresh at once. They send the same requestId, and get the same answer.
     alone: (f) => locks ? locked(locks, name, f) : turn(f),
   }
 }
 
 /**
- * Runs f with a lock. A tab that is frozen keeps its lock; after a while it is taken from it.
- * The refreshes of both have the same requestId then, and the same answer.
+ * Runs f with a lock. A frozen tab keeps its lock, so after a while the lock is stolen. Then both tabs may refresh:
+ * they send the same requestId, and get the same answer.
  */
 async function locked<T>(locks: Locks, name: string, f: () => Promise<T>): Promise<T> {
   const late = new AbortController()
@@ -158,31 +161,30 @@ export function inTurn(): <T>(f: () => Promise<T>) => Promise<T> {
   }
 }
 
-const refreshAheadMs = 60_000 // before the end of an access token another one is asked for
-const renewMs = 10_000 // for which a refresh, and the login after it, wait for the server: other tabs wait for the lock
-const lockMs = renewMs + 2000 // after which whoever has the lock is frozen; a client waits 15 s for a token
+const refreshAheadMs = 60_000 // a token is refreshed this long before it expires
+const renewMs = 10_000 // how long a refresh, and the login after it, may take: other tabs wait for the lock
+const lockMs = renewMs + 2000 // a tab that holds the lock longer is frozen; a client waits 15 s for a token
 
-/** How tokens are kept. */
+/** The options of SavedTokens. */
 export interface SavedTokensOptions {
   /**
-   * Asks the back end of the application to log the device in, with AdminService/MintToken,
-   * and returns the answer. It is called when no tokens are kept, or they are void. An answer
-   * without a refresh token is not kept. As for a TokenSource, `refused` is the token that
-   * the server has just refused. After 10 s, a refresh that came before included, the signal is
-   * aborted, and the answer comes too late: other tabs wait.
+   * Asks the back end of the application to log the device in with AdminService/MintToken, and returns its answer.
+   * It is called when no tokens are kept, or the kept ones are void. `refused` is the token that the server has
+   * just refused, as for a TokenSource. An answer without a refresh token is not kept. The signal is aborted 10 s
+   * after the token was asked for; a later answer is ignored, because other tabs wait.
    *
-   * undefined: nobody is logged in to the application, and the client ends, with
-   * `unauthenticated` or the code for which the tokens are void. After an error that is no
-   * PetrelError, and an answer without an accessToken, the client asks again.
+   * It returns undefined if nobody is logged in to the application. Then the client ends with `unauthenticated`, or
+   * with the code for which the tokens are void. After an error that is not a PetrelError, or an answer without an
+   * accessToken, the client asks again.
    */
   readonly login?: (refused: string, signal: AbortSignal) => Promise<LoginAnswer | undefined>
   readonly clock?: Clock
 }
 
-/** Codes of a refresh after which the tokens are of no use any more. */
+/** Codes of a refused refresh that make the tokens void. */
 const voided = new Set<string>(['unauthenticated', 'revoked', 'replaced', 'refresh_reused'])
 
-/** The tokens of a login, which are refreshed by themselves: `token` is a source for a client. */
+/** The kept tokens of a login, which are refreshed when needed. `token` is a source for a client. */
 export class SavedTokens {
   readonly #auth: Auth
   readonly #storage: TokenStorage
@@ -196,22 +198,22 @@ export class SavedTokens {
     this.#ask = login
   }
 
-  /** The tokens that are stored; undefined: nobody has logged in. */
+  /** Returns the kept tokens; undefined: nobody has logged in. */
   read(): Promise<Tokens | undefined> {
     return this.#storage.read()
   }
 
-  /** Keeps the tokens of a login, in the place of those of an earlier one; undefined: of none. */
+  /** Keeps the tokens of a login in place of former ones; undefined removes them. */
   save(tokens: Tokens | undefined): Promise<void> {
     return this.#storage.alone(() => this.#storage.write(tokens))
   }
 
   /**
-   * Refreshes when the access token was refused or is about to expire. While the server
-   * cannot be reached, one that has not expired will do. Spec: S-3.4.
+   * Returns the access token. It refreshes if the token was refused or expires within a minute. If the refresh
+   * fails because the server is out of reach, a token that has not expired is returned. Spec: S-3.4.
    */
   readonly token: TokenSource = (old, signal) => this.#storage.alone(async () => {
-    signal.throwIfAborted() // nobody waits for it any more
+    signal.throwIfAborted() // nobody waits for the token any more
     const late = new AbortController()
     const off = this.#clock.after(renewMs, () => late.abort(refused('unavailable', `no token within ${renewMs / 1000} s`, { retryable: true })))
     try {
@@ -221,7 +223,10 @@ export class SavedTokens {
     }
   })
 
-  /** A token that works. The wait for the server ends with the signal; what it answers later is not kept. */
+  /**
+   * Returns a token that works. When the signal is aborted it stops waiting for the server, and ignores a later
+   * answer.
+   */
   async #renewed(old: string, signal: AbortSignal): Promise<string> {
     const have = await this.#storage.read()
     if (!have) return this.#login(old, signal, () => new PetrelError(refusal('unauthenticated', 'nobody has logged in')))
@@ -231,7 +236,7 @@ export class SavedTokens {
     try {
       const next = await unlessAborted(this.#auth.refresh(have, signal), signal)
       const now = await this.#storage.read()
-      if (now && now.refresh !== have.refresh) return now.access // it took so long that another tab has done it
+      if (now && now.refresh !== have.refresh) return now.access // another tab has refreshed meanwhile
       await this.#storage.write(next)
       return next.access
     } catch (why) {
@@ -241,7 +246,10 @@ export class SavedTokens {
     }
   }
 
-  /** Has the back end log the device in; one tab at a time, for a login makes the former one of the same device void. */
+  /**
+   * Asks the back end to log the device in. Only one tab does so at a time, because a login makes the former one of
+   * the device void.
+   */
   async #login(old: string, signal: AbortSignal, none: () => PetrelError): Promise<string> {
     if (!this.#ask) throw none()
     const answer = await unlessAborted(this.#ask(old, signal), signal)

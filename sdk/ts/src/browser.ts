@@ -2,21 +2,20 @@ import { Database } from './indexeddb.js'
 import { memoryStore, type Seam, type Shared, type SharedStore, type Warning } from './store.js'
 import { type Browser, type Channel, Tab } from './tabs/tab.js'
 
-/** What of a browser the store uses; tests bring their own. */
+/** The parts of a browser that the store uses. Tests use parts of their own. */
 export interface BrowserParts {
   readonly indexedDB?: IDBFactory | undefined
-  /** undefined: it has no Web Locks, as on a page without TLS. */
+  /** undefined: the page has no Web Locks, for example because it has no TLS. */
   readonly browser?: Browser | undefined
 }
 
 /**
- * A store in the database of the browser, for one user of one tenant on this origin. All
- * tabs with the same account share it, and one connection. `account` names both, for
- * example 'acme/alice': two accounts live side by side.
+ * Makes a store in the database of the browser, for one user of one tenant on this origin. All tabs with the
+ * same account share the store and one connection. `account` names the account, for example 'acme/alice';
+ * several accounts can be used side by side.
  *
- * Where the browser gives no database, as in some private windows, or no locks, as on a page
- * without TLS, everything is kept in memory, each tab has a connection of its own, and
- * `Status.warnings` says so.
+ * If the browser offers no database (as in some private windows) or no locks (as on a page without TLS), the
+ * data is kept in memory and each tab has its own connection. `Status.warnings` says so.
  */
 export function browserStore(account: string, parts: BrowserParts = here()): SharedStore {
   return { share: (seam) => share(`petrel:${account}`, parts, seam) }
@@ -31,7 +30,7 @@ function share(name: string, { indexedDB, browser }: BrowserParts, seam: Seam): 
       async load() {
         try {
           return await part.store.load()
-        } catch (why) { // it is there, and may not be used
+        } catch (why) { // the database exists but cannot be opened
           seam.log(`cannot read the database: ${String(why)}`)
           await part.store.close()
           part = alone(seam, ['memory', 'alone'])
@@ -47,7 +46,7 @@ function share(name: string, { indexedDB, browser }: BrowserParts, seam: Seam): 
   }
 }
 
-/** A client that shares nothing, and remembers nothing when its page is closed. */
+/** Makes the part of a client that shares nothing, and keeps its data in memory. */
 function alone(seam: Seam, warnings: readonly Warning[]): Shared {
   queueMicrotask(() => {
     seam.warn(warnings)
@@ -56,14 +55,14 @@ function alone(seam: Seam, warnings: readonly Warning[]): Shared {
   return { store: memoryStore(), transport: seam.transport, running: () => {}, settled: () => {} }
 }
 
-/** The parts of the browser that this runs in. */
+/** Returns the parts of the present browser. */
 export function here(): BrowserParts {
   const { navigator, document, BroadcastChannel } = globalThis as Partial<typeof globalThis>
   let indexedDB: IDBFactory | undefined
   try {
     indexedDB = globalThis.indexedDB
   } catch {
-    // A page in a sandbox may not even look whether there is one.
+    // In a sandboxed page even the access throws.
   }
   if (!navigator?.locks || !document || !BroadcastChannel) return { indexedDB }
   return {

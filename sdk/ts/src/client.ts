@@ -20,11 +20,12 @@ import { Views } from './views.js'
 import { type Deferred, deferred, unlessAborted } from './wait.js'
 import { watchWakeUps } from './wakeup.js'
 
-const logoutMs = 5000 // for which a logout waits for the server
+const logoutMs = 5000 // how long a logout waits for the server by default
 
 /**
- * One device of a user. It works while it runs: `run`, `while` or `connect`. What changes is
- * told by name, and read as snapshots; those that have not changed are the same objects.
+ * The client of one device of a user. It is connected while `run`, `while` or `connect` is under way. Listeners get
+ * changes, which name what has changed; snapshots show the present state. A snapshot stays the same object until
+ * its content changes.
  */
 export class Client extends Views {
   protected readonly turns: Turns
@@ -34,10 +35,10 @@ export class Client extends Views {
   readonly #clock: Clock
   readonly #log: (line: string) => void
   readonly #listeners = new Listeners()
-  readonly #fates = new Map<string, Deferred<Outgoing>>() // of messages that somebody may wait for, by id
-  #status: Status | undefined // made of the core's and the warnings, the same while these are
+  readonly #fates = new Map<string, Deferred<Outgoing>>() // the outcomes of unsettled messages, by id
+  #status: Status | undefined // the newest snapshot
   #warnings: readonly Warning[] = []
-  #users = 0 // who want the client connected
+  #users = 0 // calls of connect that were not ended
   #serving = false
   #closed = false
   #closing: Promise<void> | undefined
@@ -75,13 +76,16 @@ export class Client extends Views {
       settle: (messages) => this.#settle(messages),
       liveChanged: (live) => this.#requests.liveChanged(live),
     })
-    if (shared) this.turns.apply(follow) // until the store says otherwise
+    if (shared) this.turns.apply(follow) // until the shared store calls lead
     this.#requests = new Requests({ turns: this.turns, clock: this.#clock, api: o.api ?? apiAddress(o.url), token, fetch: o.fetch ?? ((url, init) => fetch(url, init)) })
   }
 
   // --- life ---
 
-  /** Reads the store, which everything else does when it needs to. Then the snapshots have what was there, also without a connection. */
+  /**
+   * Reads the store, once. `run`, `send`, `unsent` and `incoming` do so by themselves. Then the snapshots show
+   * the stored state, even without a connection.
+   */
   open(): Promise<void> {
     return this.turns.open()
   }
@@ -109,11 +113,11 @@ export class Client extends Views {
     }
   }
 
-  /** Runs the client while f runs, for programs that have an end, and closes it then. */
+  /** Runs the client while f runs, and closes it afterwards: for programs that have an end. */
   async while<T>(f: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController()
     const run = this.run(over.signal).finally(() => over.abort())
-    run.catch(() => {}) // it is awaited below, whatever f does
+    run.catch(() => {}) // it is awaited below
     try {
       const result = await Promise.race([f(over.signal), run.then(() => new Promise<never>(() => {}))])
       over.abort()
@@ -126,10 +130,10 @@ export class Client extends Views {
   }
 
   /**
-   * Has the client run until the function that it returns was called, by all who called
-   * connect. That takes effect a moment later, so that a component that is unmounted and
-   * mounted again at once does not cost a connection. Why it ends by itself is in `status`; then
-   * another call begins anew. A client that was closed does not connect.
+   * Connects, and stays connected until each caller of connect has called the function that it got. The
+   * connection ends a moment after the last of these calls, so a component that is unmounted and mounted again
+   * at once does not reconnect. If the client ends by itself, `status` says why, and the next call of connect
+   * starts it again. A closed client does not connect.
    */
   connect(): () => void {
     this.#users++
@@ -157,7 +161,7 @@ export class Client extends Views {
     }
   }
 
-  /** Ends the client for good, and the use of its store. What waits for the server is rejected. */
+  /** Ends the client for good and closes its store. Calls and messages that wait for the server are rejected. */
   close(): Promise<void> {
     this.#closing ??= this.#end().then(() => this.#store?.close())
     return this.#closing
@@ -175,13 +179,12 @@ export class Client extends Views {
   }
 
   /**
-   * Voids the tokens of this device, and removes what is stored of the account, in all tabs.
-   * Messages that are not sent yet are lost: warn the person if `unsent` is not 0. The next
-   * person at this browser meets nothing.
+   * Voids the tokens of this device, and removes the stored data of the account, in all tabs. Unsent messages
+   * are lost: warn the person if `unsent` is not 0.
    *
-   * The data is removed even if the server cannot be reached within timeoutMs, 5 s by itself,
-   * or refuses. False: the tokens may still be valid. They are void when the person logs this
-   * device out on another one, or when they expire.
+   * The data is also removed if the server refuses, or does not answer within timeoutMs (5 s by default). It
+   * returns false if the tokens may still be valid. Such tokens stay valid until they expire, or until the
+   * person logs this device out on another one.
    */
   async logout(options: CallOptions = {}): Promise<boolean> {
     let voided = true
@@ -190,16 +193,16 @@ export class Client extends Views {
     } catch (why) {
       options.signal?.throwIfAborted()
       const code = isPetrelError(why) ? why.code : undefined
-      voided = code === 'revoked' || code === 'unauthenticated' || this.status().error?.code === 'revoked' // the server may end the connection before it answers
+      voided = code === 'revoked' || code === 'unauthenticated' || this.status().error?.code === 'revoked' // the server may close the connection before it answers
     }
     await this.forget()
     return voided
   }
 
   /**
-   * Ends the client for good, and removes what is stored of the account, in all tabs. A client whose
-   * tokens were revoked does so by itself if nothing is unsent; otherwise the application
-   * does, after it has warned the person.
+   * Ends the client for good, and removes the stored data of the account, in all tabs. When the server has
+   * revoked the tokens or disabled the user, `run` does so itself if no message is unsent. Otherwise the
+   * application calls it, after it has warned the person.
    */
   forget(): Promise<void> {
     this.#forgetting ??= (async () => {
@@ -209,13 +212,13 @@ export class Client extends Views {
     return this.#forgetting
   }
 
-  /** How many messages are still to be sent, by all tabs. */
+  /** Returns how many messages of all tabs are not sent yet. */
   async unsent(): Promise<number> {
     await this.turns.open()
     return this.turns.read((core) => [...core.outbox.sending.values()].filter((o) => o.state === 'sending').length)
   }
 
-  /** How the client is connected now. */
+  /** Returns the state of the connection. */
   status(): Status {
     this.#status = sameFields(this.#status, { ...this.turns.read(status), warnings: this.#warnings })
     return this.#status
@@ -227,8 +230,8 @@ export class Client extends Views {
   }
 
   /**
-   * Tells that the device was asleep, or has another network: the client makes sure within
-   * seconds that the server is there. In a browser it notices by itself. Spec: P-7.3.
+   * Tells the client that the device was asleep or has another network. The client then checks within seconds
+   * that the server is there. In a browser it notices such events itself. Spec: P-7.3.
    */
   wakeUp(): void {
     this.turns.apply(wakeUp)
@@ -237,14 +240,13 @@ export class Client extends Views {
   // --- what changes ---
 
   /**
-   * Has f told what changes, by name. The first change names everything that is there. The
-   * function that it returns ends that.
+   * Calls f with each change until the returned function is called. The first change names everything that exists.
    */
   subscribe(f: Listener): () => void {
     return this.#subscribe(f, () => {})
   }
 
-  /** The same as an iterator: a reader that is slow gets fewer and larger changes, and misses nothing. */
+  /** Returns the changes of subscribe as an iterator. A slow reader gets fewer, larger changes and misses none. */
   changes(signal?: AbortSignal): AsyncGenerator<Change, void, void> {
     return changesOf((f, end) => this.#subscribe(f, end), signal)
   }
@@ -256,9 +258,9 @@ export class Client extends Views {
   // --- messages on their way ---
 
   /**
-   * Takes a message: it is in the store when the promise is resolved. It is sent when the
-   * client is connected, after what was taken for the same conversation before, and again
-   * until its fate is known, at most 30 days. Spec: P-4.
+   * Takes a message to be sent. When the promise is resolved, the message is in the store. The client sends it
+   * when it is connected, after earlier messages to the same conversation. It repeats the send until the
+   * outcome is known, for at most 30 days. Spec: P-4.
    */
   async send(d: Draft): Promise<Sent> {
     await this.turns.open()
@@ -279,7 +281,7 @@ export class Client extends Views {
     return this.sent(id)
   }
 
-  /** Replaces the text of an own message. The target shows it once it is stored. Spec: P-5.6. */
+  /** Replaces the text of an own message: the target shows the new text once the edit is stored. Spec: P-5.6. */
   editText(conv: string, target: number, text: string): Promise<Sent> {
     return this.send({ conv, edit: { target, text } })
   }
@@ -289,13 +291,13 @@ export class Client extends Views {
     return this.send({ conv, recall: { target } })
   }
 
-  /** The message with this id, which is pending. */
+  /** Returns a handle of the pending message with this id. If there is none, its `wait` is rejected. */
   sent(id: string): Sent {
     const fate = this.#fate(id)
     return { id, wait: async (signal) => sentOr(await unlessAborted(fate.promise, signal)) }
   }
 
-  /** Stops showing a message that is rejected or unknowable among those on their way. Others stay. */
+  /** Removes a rejected or unknowable message from `pending`. Messages in other states stay. */
   discard(id: string): void {
     this.turns.apply((core) => discard(core, id))
   }
@@ -322,17 +324,18 @@ export class Client extends Views {
   // --- what asks the server ---
 
   /**
-   * Tells those who are in a conversation now something that nobody stores. Nobody knows whom
-   * it reached. Codes: unsupported, invalid, too_large, rate_limited. Spec: P-13.1.
+   * Sends a signal to the members of a conversation who are connected, or connect within holdMs. It is not
+   * stored, and the sender does not learn whom it reached. Codes: unsupported, invalid, too_large,
+   * rate_limited. Spec: P-13.1.
    */
   async signal(s: SendSignal, options: CallOptions = {}): Promise<void> {
     await this.#requests.within(options, (signal) => this.#requests.request('signal', { signal: s }, signal))
   }
 
   /**
-   * Reads up to limit entries (0: the server's page) from before those that `messages`
-   * returns and puts them in front. False: there are none before them. What the server cannot
-   * read is passed over, and then stands in `Conversation.damaged`.
+   * Reads up to limit entries (0: the page size of the server) that come before those of `messages`, and puts
+   * them in front. It returns whether still older ones may follow. A range that the server cannot read is
+   * skipped, and listed in `Conversation.damaged`.
    */
   async older(conv: string, limit = 0, options: CallOptions = {}): Promise<boolean> {
     const before = this.turns.read((core) => olderThan(core, conv))
@@ -349,8 +352,9 @@ export class Client extends Views {
   }
 
   /**
-   * Reads entries of a conversation above after, oldest first, at most limit (0: the server's
-   * page): from what the client holds, or else from the history.
+   * Returns entries of a conversation above the seq `after`, oldest first, at most limit (0: all held ones, or the
+   * page size of the server). If the client holds all of them, they are the held ones, otherwise a page of the
+   * history.
    */
   async since(conv: string, after: number, limit = 0, options: CallOptions = {}): Promise<readonly Message[]> {
     const held = this.turns.read((core) => since(core, conv, after, limit))
@@ -360,15 +364,18 @@ export class Client extends Views {
   }
 
   /**
-   * Asks the server for a page of a conversation, past what the client holds. It asks again
-   * when the connection ends. What the server cannot read is an error at once: an operator has
-   * to act first. Spec: P-5.2, P-9.5.
+   * Asks the server for a page of a conversation, whatever the client holds. It asks again when the connection
+   * ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
+   * the store first. Spec: P-5.2, P-9.5.
    */
   history(q: GetHistory, options: CallOptions = {}): Promise<HistoryPage> {
     return this.#requests.within(options, (signal) => this.#requests.history(q, signal))
   }
 
-  /** Asks how far the members of a conversation are, for the ticks of a group; those of a direct conversation come by themselves. */
+  /**
+   * Loads the read and delivered cursors of the members of a conversation, for the ticks of a group. Those of a
+   * direct conversation come without a request.
+   */
   async loadReceipts(conv: string, options?: CallOptions): Promise<void> {
     let after: string | undefined = ''
     do {
@@ -379,8 +386,8 @@ export class Client extends Views {
   }
 
   /**
-   * Asks for the reactions and pins of what `messages` returns: for a conversation that is
-   * shown after it was out of focus, or not connected, for a while. Spec: P-5.11.
+   * Loads the reactions and pins of the entries that `messages` returns. Call it when a conversation is shown
+   * that was out of focus, or whose client was not connected. Spec: P-5.11.
    */
   async loadNotes(conv: string, options?: CallOptions): Promise<void> {
     const held = this.messages(conv)
@@ -394,7 +401,10 @@ export class Client extends Views {
     }
   }
 
-  /** Calls a method over the connection, or over HTTP if the server does not offer that. It waits until the client is live, at most for timeoutMs. */
+  /**
+   * Calls a method over the connection, or over HTTP if the server does not offer calls over connections. It
+   * waits until the client is live, at most for timeoutMs.
+   */
   override call<M extends Method>(method: M, request: RequestOf<M>, options: CallOptions = {}): Promise<ResponseOf<M>> {
     return this.#requests.within(options, (signal) => this.#requests.call(method, request, signal)) as Promise<ResponseOf<M>>
   }
@@ -406,18 +416,16 @@ export class Client extends Views {
   // --- bots ---
 
   /**
-   * The texts and data that others send to the user, in all conversations, those of one
-   * conversation in the order of their seqs. Own messages, repeats, and messages that were
-   * recalled meanwhile are left out.
+   * Yields the texts and data that others send to the user, in all conversations. Those of one conversation
+   * come in the order of their seqs. Own messages, repeats and recalled messages are left out.
    *
-   * A message is finished when the loop asks for the next one. Then its position is in the
-   * store, and the user's read cursor moves over it. A message that is not finished comes
-   * again, after a crash as after a loop that was left by break: no message is skipped, and
-   * the one that a crash has met comes twice. A reply whose id is made of the seq is stored
-   * once all the same.
+   * A message is finished when the loop asks for the next one. Then its position is stored, and the user's read
+   * cursor moves over it. An unfinished message comes again, after a crash and after a loop that was left by
+   * break. So no message is skipped, but one may come twice. Make the id of a reply from the seq: then the
+   * reply is stored once all the same.
    *
-   * The first loop of a store begins at the read cursors; conversations that come later begin
-   * with the first message that the user may read. The loop ends when signal is aborted.
+   * The first loop of a store begins at the read cursors. A conversation that appears later begins with the
+   * first message that the user may read. The loop ends when signal is aborted.
    */
   incoming(signal?: AbortSignal): AsyncGenerator<Message, void, void> {
     return incoming({
@@ -427,7 +435,7 @@ export class Client extends Views {
   }
 }
 
-/** A change that names all that there is. */
+/** Returns a change that names everything that exists. */
 function everything(core: Core): Change {
   return { conversations: new Set(core.convs.keys()), list: true, status: true, account: true, unread: true, signals: true, presence: true, pending: true }
 }

@@ -1,14 +1,17 @@
-/** Tells the time and wakes up. Tests bring their own. */
+/** The time, and timers. Tests use a clock of their own. */
 export interface Clock {
-  /** Unix ms. It never goes back. */
+  /** Returns the time in Unix ms. It never goes back. */
   now(): number
-  /** Calls f once, after ms at the earliest. The function that it returns calls that off. */
+  /** Calls f once, after at least ms. The returned function cancels the call. */
   after(ms: number, f: () => void): () => void
 }
 
-const maxDelayMs = 2 ** 31 - 1 // longer ones fire at once
+const maxDelayMs = 2 ** 31 - 1 // longer timers would fire at once
 
-/** The clock of this device. Where that is set back, this one stands still for a moment and goes on. */
+/**
+ * Makes the clock of this device. When the device clock is set back, this one stands still, and then goes on
+ * from where it was.
+ */
 export function systemClock(): Clock {
   let seen = Date.now()
   let now = seen

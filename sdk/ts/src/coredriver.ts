@@ -9,7 +9,7 @@ import type { Store } from './store.js'
 import type { TokenCache } from './token.js'
 import type { Connection, Transport } from './transport.js'
 
-/** The callbacks and parts of the driver of a core. */
+/** The parts that a driver connects to its core, and its callbacks. */
 export interface TurnsOptions {
   readonly core: CoreOptions
   readonly store: Store | undefined
@@ -19,17 +19,17 @@ export interface TurnsOptions {
   readonly random: () => number
   readonly newId: () => string
   readonly log: (line: string) => void
-  /** Gets each change, once it is stored. */
+  /** Is called with each change, once it is stored. */
   readonly tell: (change: Change) => void
-  /** Gets the messages whose fate is known, once that is stored. */
+  /** Is called with messages whose outcome is known, once that is stored. */
   readonly settle: (messages: readonly Outgoing[]) => void
-  /** The connection is live, or not any more. */
+  /** Is called when the connection becomes live, and when it is live no more. */
   readonly liveChanged: (live: boolean) => void
 }
 
 /**
- * Drives a core: it passes events to the core, and carries out the core's outputs. Events that came together are one turn: it is written, and then
- * reported. Spec: S-1.3, S-17.1.
+ * Drives a core: passes inputs to it, and carries out its outputs. Inputs that come together are one turn. The
+ * driver writes a turn to the store before it reports it. Spec: S-1.3, S-17.1.
  */
 export class Turns {
   readonly #o: TurnsOptions
@@ -37,15 +37,15 @@ export class Turns {
   readonly #connections = new Map<number, Connection>() // by the number of the core
   #opening: Promise<void> | undefined
   #isOpen = false
-  #due = false // a turn follows
+  #due = false // a turn is scheduled
   #writing = false
-  #written: (() => void)[] = [] // wait for the end of the write that is under way
-  #settled: Outgoing[] = [] // to be told with the next write
+  #written: (() => void)[] = [] // callbacks for the end of the current write
+  #settled: Outgoing[] = [] // to be reported after the next write
   #live = false
   #broken: Failure | undefined // the store has failed: nothing more is written
-  #unset: (() => void) | undefined // calls the alarm off
-  #run: Promise<Failure | undefined> | undefined // that is under way
-  #over: Deferred<Failure | undefined> | undefined // ends it
+  #unset: (() => void) | undefined // cancels the timer of the core's alarm
+  #run: Promise<Failure | undefined> | undefined // the current run
+  #over: Deferred<Failure | undefined> | undefined // ends the current run
 
   constructor(o: TurnsOptions) {
     this.#o = o
@@ -70,7 +70,7 @@ export class Turns {
     if (this.#broken) throw new PetrelError(this.#broken)
   }
 
-  /** Applies an input once the store is read, if it is read at all. */
+  /** Applies an input after open has read the store. It drops the input if open was not called, or failed. */
   whenOpen(input: (core: Core) => void): void {
     this.#opening?.then(() => this.apply(input), () => {})
   }
@@ -83,13 +83,13 @@ export class Turns {
     return result
   }
 
-  /** Reads from the core, which changes nothing. */
+  /** Calls f with the core, only to read from it. */
   read<T>(f: (core: Core) => T): T {
     this.#core.now = this.#o.clock.now()
     return f(this.#core)
   }
 
-  /** Writes rows beside the turns. */
+  /** Writes rows at once, outside the turns. It does nothing without a store. */
   async write(rows: readonly Row[], durable: boolean): Promise<void> {
     if (!this.#o.store) return
     if (this.#broken) throw new PetrelError(this.#broken)
@@ -100,7 +100,7 @@ export class Turns {
     }
   }
 
-  /** Ends when run has ended. */
+  /** Waits until run and open have ended, and all is written. */
   async ended(): Promise<void> {
     await Promise.allSettled([this.#run, this.#opening])
     await this.flushed()
@@ -110,7 +110,10 @@ export class Turns {
     return this.#run !== undefined
   }
 
-  /** Connects until halt is called or the core gives up; then everything is written. */
+  /**
+   * Connects, and stays connected until halt is called or the core gives up. Then it writes everything, and
+   * returns why the core gave up.
+   */
   run(): Promise<Failure | undefined> {
     const over = this.#over = deferred()
     this.#run = this.#runOnce(over).finally(() => {
@@ -134,12 +137,12 @@ export class Turns {
     return why
   }
 
-  /** Ends run. */
+  /** Ends run, which returns why. */
   halt(why?: Failure): void {
     this.#over?.resolve(why)
   }
 
-  /** Ends when everything so far is written, or the store has failed. */
+  /** Waits until all present changes are written, or the store has failed. */
   async flushed(): Promise<void> {
     this.#turn()
     while (this.#writing) await new Promise<void>((resolve) => this.#written.push(resolve))
@@ -153,7 +156,10 @@ export class Turns {
     })
   }
 
-  /** Carries out outputs until there are none left or a write is under way. */
+  /**
+   * Steps the core, carries out its outputs and writes its rows, until nothing is left or a write is under way.
+   * Then it sets the timer for the next step.
+   */
   #turn(): void {
     this.#due = false
     if (!this.#isOpen) return
@@ -196,7 +202,7 @@ export class Turns {
           this.apply((c) => closed(c, conn, why))
         },
       })
-    } catch (why) { // an address that is none
+    } catch (why) { // not a valid address
       this.apply((c) => closed(c, conn, failureOf(why)))
       return
     }
@@ -218,13 +224,16 @@ export class Turns {
     this.#connections.delete(conn)
   }
 
-  /** Writes the changes and reports them. False: there are none. */
+  /**
+   * Writes the changes of a turn, and reports them afterwards. It returns false if there are none, or the store
+   * has failed.
+   */
   #write(): boolean {
     const w = prepare(this.#core)
     const settled = this.#settled
     this.#settled = []
     if (w.rows.length === 0 && w.fresh.length === 0 && isEmpty(w.change) && settled.length === 0) return false
-    if (this.#broken) { // what is not stored is not told, but why it ends is
+    if (this.#broken) { // no change is reported after the store has failed, except for the status: it has the reason
       if (w.change.status) this.#o.tell({ ...noChange(), status: true })
       return false
     }

@@ -1,4 +1,4 @@
-// Stores that need the files of Node.
+// A store and a token storage in files, for Node.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { type FileHandle, mkdir, open, readFile, realpath, rename, rm, truncate } from 'node:fs/promises'
@@ -12,20 +12,21 @@ import { failure } from './core/index.js'
 import { PetrelError } from './errors.js'
 import { put, type Store } from './store.js'
 
-const rewriteBytes = 1 << 20 // a smaller log is not rewritten
+const rewriteBytes = 1 << 20 // the log is not rewritten before it has this size
 
 /**
- * A store in one file, which only its owner can read. It is a log: each line has the rows of one write, with a checksum. If a crash has cut it off,
- * it opens with all writes that were complete. It is rewritten when most of it is outdated. One process of a machine at a time can have it open.
+ * Makes a store in one file, which only its owner can read. The file is a log: each line has the rows of one write,
+ * and a checksum. After a crash in the middle of a write it opens with all complete writes. It is rewritten when
+ * most of it is outdated. Only one process of a machine can have it open at a time.
  */
 export function fileStore(file: string): Store {
   const rows = new Map<string, unknown>()
   const turn = inTurn()
   let log: FileHandle | undefined
   let held: Server | undefined // the lock
-  let wrong: PetrelError | undefined // nobody knows what is in the file
+  let wrong: PetrelError | undefined // set when it is unknown what the file contains
   let bytes = 0 // of the log
-  let compact = 0 // bytes that it had when it was last rewritten
+  let compact = 0 // bytes of the log after it was loaded or last rewritten
 
   const rewrite = async (): Promise<void> => {
     const text = [...rows].map((row) => line([row])).join('')
@@ -40,7 +41,7 @@ export function fileStore(file: string): Store {
     log = undefined
     await closing.finally(() => held?.close())
   }
-  /** Runs a step after which, if it fails, nothing more may be written. */
+  /** Waits for a step. If it fails, sets wrong, so that nothing more is written. */
   const orWrong = async (step: Promise<void>): Promise<void> => {
     try {
       await step
@@ -74,7 +75,7 @@ export function fileStore(file: string): Store {
         const record = Buffer.from(line(change.map(({ key, value }) => [key, value])))
         try {
           await log.appendFile(record)
-        } catch (why) { // part of it may be there, and nothing can be read behind that
+        } catch (why) { // a part of the line may be in the file, and hide all later lines
           await orWrong(log.truncate(bytes))
           throw why
         }
@@ -95,13 +96,13 @@ export function fileStore(file: string): Store {
 
 type Entry = readonly [key: string, value: unknown]
 
-/** One write as a line: a checksum, and the rows; null removes. */
+/** Returns the line of one write: a checksum and the rows. null removes a row. */
 function line(entries: readonly Entry[]): string {
   const json = JSON.stringify(entries, (_, value: unknown) => value instanceof Uint8Array ? { $bytes: Buffer.from(value).toString('base64') } : value)
   return `${crc32(json).toString(16).padStart(8, '0')} ${json}\n`
 }
 
-/** Applies the complete lines, and returns their length in bytes. */
+/** Applies the lines up to the first invalid one, and returns their length in bytes. */
 function apply(text: Buffer, rows: Map<string, unknown>): number {
   let at = 0
   for (let end = text.indexOf(10); end >= 0; end = text.indexOf(10, at)) {
@@ -119,8 +120,9 @@ function isBytes(value: unknown): value is { readonly $bytes: string } {
 }
 
 /**
- * Locks the file for this process. The lock is a socket with a listener: it is gone with the process, however that ends, and no other process has its
- * number by chance. Linux and Windows have names for sockets that are no files. Elsewhere a killed process leaves a file, which is removed.
+ * Locks the file for this process. The lock is a listening socket: it ends with the process, however that ends, and
+ * no other process can hold it by chance, as with a process id in a file. Linux and Windows have socket names that
+ * are no files. Elsewhere a killed process leaves a file behind, which is removed when nobody answers at it.
  */
 async function lock(file: string): Promise<Server> {
   const real = path.join(await realpath(path.dirname(file)), path.basename(file))
@@ -141,7 +143,7 @@ async function lock(file: string): Promise<Server> {
   }
 }
 
-/** Whether somebody listens at a socket. */
+/** Whether a process listens at a socket. */
 async function answers(address: string): Promise<boolean> {
   const socket = createConnection(address)
   try {
@@ -154,7 +156,7 @@ async function answers(address: string): Promise<boolean> {
   }
 }
 
-/** Replaces a file by a text, durably, as a whole or not at all. */
+/** Replaces the content of a file, durably and completely or not at all. */
 async function replace(file: string, text: string): Promise<void> {
   const made = await open(`${file}.new`, 'w', 0o600)
   try {
@@ -172,7 +174,7 @@ function missing(why: NodeJS.ErrnoException): undefined {
   if (why.code !== 'ENOENT') throw why
 }
 
-/** Tokens in a file that only its owner can read. One process at a time may use it. */
+/** Keeps tokens in a file that only its owner can read. Only one process may use it at a time. */
 export function fileTokens(file: string): TokenStorage {
   return {
     read: async () => {

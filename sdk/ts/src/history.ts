@@ -1,4 +1,4 @@
-// A window far back in a long conversation, for applications that show one.
+// A window of older entries of a long conversation.
 import type { CallOptions } from './api.js'
 import type { Client } from './client.js'
 import { type GetHistory, type HistoryPage, type Message, type Range } from './core/index.js'
@@ -6,30 +6,31 @@ import { sameList } from './core/change.js'
 import { emptyWindow, inWindow, newWindow, takeAfter, takeAround, takeBefore, type Window, type WindowEnds, windowView } from './core/window.js'
 import { isPetrelError } from './errors.js'
 
-const pageEntries = 100 // of each page that is asked for
+const pageEntries = 100 // entries of a page by default
 
 /** The content of a HistoryWindow at one moment. */
 export interface HistoryView {
   /** Oldest first. */
   readonly messages: readonly Message[]
-  /** Before them is nothing that the user may read. */
+  /** The user may read no older entry. */
   readonly isOldest: boolean
-  /** They reach to the newest entry, and new ones follow. */
+  /** They include the newest entry, and new ones are added. */
   readonly isNewest: boolean
 }
 
 /**
- * A part of a conversation that a person reads, which may be far above the kept entries: at first the newest entries, as `Client.messages` has them.
- * It continues page by page in both directions, or jumps without the entries between. Edits, recalls, reactions, receipts and quotes apply to it as
- * to the newest entries. It has at most 600 entries beside those that the client keeps: more push out those at the other end. A client has one window
- * of each conversation; a second one empties the first.
+ * A part of a conversation that a person reads, possibly far older than the kept entries. At first it shows the
+ * newest entries, as `Client.messages` does. It is extended page by page in both directions, or jumps to another
+ * place without the entries between. Edits, recalls, reactions, receipts and quotes apply to it as to the newest
+ * entries. Besides the kept entries it has at most 600; more push out those at the other end. A client has one
+ * window of each conversation: a second one empties the first.
  */
 export class HistoryWindow {
   readonly #client: Client
   readonly #conv: string
   readonly #window: Window = newWindow()
   #view: HistoryView = { messages: [], isOldest: false, isNewest: true }
-  #fresh = false // #view is what the client has now
+  #fresh = false // #view is up to date
   #users = 0
   #jumps = 0
 
@@ -38,7 +39,10 @@ export class HistoryWindow {
     this.#conv = conv
   }
 
-  /** Has f called when the view may have changed, until the function that it returns is called. After the last one the window is empty again. */
+  /**
+   * Calls f when the view may have changed, until the returned function is called. When the last subscription ends,
+   * the window shows the newest entries again.
+   */
   readonly subscribe = (f: () => void): (() => void) => {
     this.#users++
     const end = this.#client.subscribe((change) => {
@@ -52,7 +56,7 @@ export class HistoryWindow {
     }
   }
 
-  /** The present view: the same object while nothing has changed. */
+  /** Returns the present view: the same object while nothing has changed. */
   readonly view = (): HistoryView => {
     if (!this.#fresh || this.#users === 0) this.#look()
     return this.#view
@@ -70,10 +74,10 @@ export class HistoryWindow {
   }
 
   /**
-   * Reads up to limit entries from before those that it shows. The first ones, as many as the
-   * client keeps of a conversation, are kept as those of `Client.older` are, for a time without
-   * a connection. False: there are none. Errors are those of `Client.history`; what the server
-   * cannot read is passed over, and stands in `Conversation.damaged`.
+   * Loads up to limit entries before the shown ones, and returns false if there are none. While the client keeps
+   * fewer entries than its bound, they are kept too, as by `Client.older`, and can be read without a connection.
+   * Errors are those of `Client.history`, except that a range that the server cannot read is skipped, and listed in
+   * `Conversation.damaged`.
    */
   async older(limit = pageEntries, options: CallOptions = {}): Promise<boolean> {
     const ends = this.#look()
@@ -87,7 +91,7 @@ export class HistoryWindow {
     return true
   }
 
-  /** The same after those that it shows. False: it reaches to the newest one. */
+  /** Loads up to limit entries after the shown ones. It returns false if the newest entry is shown already. */
   async newer(limit = pageEntries, options: CallOptions = {}): Promise<boolean> {
     const ends = this.#look()
     if (!ends || ends.isNewest) return false
@@ -97,8 +101,8 @@ export class HistoryWindow {
   }
 
   /**
-   * Shows the entry seq and about limit entries around it; nothing changes if it shows that one
-   * already. False: there is no such entry that this user may read, or another jump came later.
+   * Shows the entry seq and about limit entries around it. If the window has that entry already, nothing changes.
+   * It returns false if the user can read no such entry, or another jump came later.
    */
   async around(seq: number, limit = pageEntries, options: CallOptions = {}): Promise<boolean> {
     const has = (): boolean => this.#turns.read((core) => inWindow(core, this.#conv, this.#window, seq))
@@ -106,8 +110,8 @@ export class HistoryWindow {
   }
 
   /**
-   * Shows the first entry of a time or later, in ms since 1970, or the last one of all; it
-   * returns its seq. undefined: there is none that this user may read, or another jump came later.
+   * Shows the first entry of this time or later, in Unix ms, or else the last entry of all, and returns its seq.
+   * undefined: the user can read no entry, or another jump came later.
    */
   async at(timeMs: number, limit = pageEntries, options: CallOptions = {}): Promise<number | undefined> {
     const page = await this.#jump({ atMs: Math.max(1, Math.floor(timeMs)), limit }, options)
@@ -133,7 +137,10 @@ export class HistoryWindow {
     return taken
   }
 
-  /** Asks for a page, and drops one of a former history. */
+  /**
+   * Asks for a page, and passes it to `take`, unless the history id has changed meanwhile. Except for jumps, an
+   * unreadable range is passed in place of a page.
+   */
   async #page(q: Omit<GetHistory, 'conv'>, options: CallOptions, take: (page: HistoryPage | Range) => void): Promise<void> {
     const { history } = this.#client.status()
     let page: HistoryPage | Range
@@ -148,7 +155,7 @@ export class HistoryWindow {
     this.#fresh = false
   }
 
-  /** The window works on the core of the client, in its turns. So it costs nothing where nobody reads far back. */
+  /** The turns of the client, in whose core the window works. So clients without a window need no code for it. */
   get #turns(): Client['turns'] {
     return this.#client['turns']
   }

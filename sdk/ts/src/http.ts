@@ -4,7 +4,7 @@ import { orThrow, type TokenCache } from './token.js'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** The address of the HTTP API at the host of a WebSocket. */
+/** Returns the address of the HTTP API at the host of a WebSocket URL. */
 export function apiAddress(url: string): string {
   if (!/^(ws|http)s?:\/\/[^/]/.test(url)) {
     throw refused('invalid', `the option url is ${url}`, { hint: 'give an address like wss://chat.example.org', settled: true })
@@ -13,7 +13,7 @@ export function apiAddress(url: string): string {
 }
 
 /**
- * Makes one call of the API over HTTP. A token that is refused is asked for anew once.
+ * Makes one call of the API over HTTP. If the token is refused, it asks for another one and tries once more.
  * Spec: P-12.2.
  */
 export async function callHttp(fetch: Fetch, base: string, method: string, request: object, token: TokenCache, signal?: AbortSignal): Promise<unknown> {
@@ -27,7 +27,7 @@ export async function callHttp(fetch: Fetch, base: string, method: string, reque
   }
 }
 
-/** One attempt. token is '' for the calls that need none. */
+/** Makes one attempt of a call. token is '' for calls that need none. */
 export async function post(fetch: Fetch, base: string, method: string, request: object, token: string, signal?: AbortSignal): Promise<unknown> {
   const headers = { 'Content-Type': 'application/json', ...(token === '' ? {} : { Authorization: `Bearer ${token}` }) }
   let answer: Response
@@ -52,7 +52,7 @@ function refusalOf(method: string, answer: Response, text: string): PetrelError 
     const f = error === undefined ? undefined : decode({ error })
     if (f?.kind === 'error') return new PetrelError(fromWire(f.error))
   } catch {
-    // It is not of a Petrel server: the status says what there is to say.
+    // The answer is not from a Petrel server: the error has only the HTTP status.
   }
   const message = `call ${method}: HTTP ${answer.status}`
   return new PetrelError(code ? refusal(code, message) : failure('link', message))

@@ -6,7 +6,10 @@ import { isPetrelError, refused } from './errors.js'
 import { leaving } from './subscription.js'
 import type { Turns } from './coredriver.js'
 
-/** The most entries other than incoming messages that are passed before the position is stored: a restart reads at most these again. */
+/**
+ * After this many entries that are no incoming messages, the position is stored. So a restart reads at most
+ * this many of them again.
+ */
 const skipEvery = 64
 
 interface Client {
@@ -64,8 +67,9 @@ class Reader {
   }
 
   /**
-   * Sets the positions in the present conversations when incoming is used for the first time. It waits for the whole list, since a conversation that
-   * comes later begins with its first message.
+   * Runs when incoming is used for the first time: starts each known conversation at its read cursor. It first
+   * waits until the list of conversations is complete, because a conversation that appears later starts at its
+   * first message.
    */
   async begin(): Promise<void> {
     for (;;) {
@@ -75,7 +79,7 @@ class Reader {
     }
   }
 
-  /** Waits for a change and queues its conversations. False: the loop is over. */
+  /** Waits for a change and queues its conversations. It returns false when the loop is over. */
   async #look(): Promise<boolean> {
     const { value, done } = await this.#changes.next()
     if (done) return false
@@ -83,7 +87,7 @@ class Reader {
     return true
   }
 
-  /** Waits for a message. Conversations take turns, so that a busy one does not hold up the others. */
+  /** Waits for the next incoming message. Conversations take turns, so a busy one does not hold up the others. */
   async next(): Promise<Message | undefined> {
     for (;;) {
       for (const conv of this.#queue) {
@@ -98,7 +102,7 @@ class Reader {
     }
   }
 
-  /** The next message of one conversation, if there is one. */
+  /** Returns the next incoming message of one conversation, if there is one. */
   async #nextOf(conv: string): Promise<Message | undefined> {
     let x = this.#convs.get(conv)
     if (!x) {
@@ -109,13 +113,13 @@ class Reader {
       const m = await this.#entry(conv, x)
       if (!m) return undefined
       x.at = { ...x.at, seq: m.seq }
-      const isText = m.text !== undefined || m.data !== undefined // what was recalled has no body any more
+      const isText = m.text !== undefined || m.data !== undefined // a recalled message has neither
       if (isText && m.from !== this.#client.turns.read((core) => status(core).user)) return m
       if (x.at.seq >= x.stored + skipEvery) await this.#store(conv, x)
     }
   }
 
-  /** The next entry above x.at: a held one, or else one of the history. */
+  /** Returns the next entry above x.at: a held one, or else one of the history. undefined: there is none now. */
   async #entry(conv: string, x: Reading): Promise<Message | undefined> {
     for (;;) {
       const held = this.#client.turns.read((core) => heldAfter(core, conv, x))
@@ -126,19 +130,22 @@ class Reader {
       let page: HistoryPage
       try {
         page = await this.#client.history({ conv, after: x.at.seq }, this.#signal)
-      } catch (why) { // it may not be read now; when that ends, it is a change again
+      } catch (why) { // the history cannot be read now; a later change queues the conversation again
         if (this.#signal.aborted || isPetrelError(why)) return undefined
         throw why
       }
-      if (this.#client.turns.read((core) => status(core).history) !== x.at.history) continue // the page may belong to either history
+      if (this.#client.turns.read((core) => status(core).history) !== x.at.history) continue // the page may be of the former history
       x.page = page.messages
       if (page.messages.length > 0) continue
-      x.at = { ...x.at, seq: Math.max(x.at.seq, page.head) } // none of it may be read
+      x.at = { ...x.at, seq: Math.max(x.at.seq, page.head) } // the user may read none of these entries
       return undefined
     }
   }
 
-  /** The application has finished a message. */
+  /**
+   * Stores the position after a message that the application has finished, and moves the read cursor over the
+   * message.
+   */
   async finish(m: Message): Promise<void> {
     const x = this.#convs.get(m.conv)
     if (x) await this.#store(m.conv, x)

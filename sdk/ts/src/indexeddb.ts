@@ -2,38 +2,44 @@ import { failure, type Row, type StoredRow } from './core/index.js'
 import { PetrelError } from './errors.js'
 
 const table = 'rows'
-/** The key of the term: the number of the tab that may write the rows shared by all tabs. */
+/**
+ * The key of the term: a number that increases when another tab begins to lead. Only the tab of the newest term may
+ * write the shared rows.
+ */
 const termKey = 'term'
-/** Messages to be sent; the keys of no other rows begin so. */
+/** The prefix of the keys of messages to be sent. */
 export const outgoingPrefix = 'o/'
 
 const removed = 'the data of this account was removed'
 
-/** Another tab has begun a term: the rows of this one are not written. */
+/** Thrown when another tab has begun a term: nothing was written. */
 export class Fenced extends Error {}
 
 /**
- * The rows of one account in a database of the browser. A connection to the database dies
- * with the network process or a suspended page, in Safari above all; then it is opened again
- * and the transaction is made once more: to put the same rows twice does no harm.
+ * The rows of one account in a database of the browser. A connection to the database may die with the network
+ * process or while the page is suspended, above all in Safari. Then it is opened again and the transaction is
+ * repeated, which does no harm: it puts the same rows.
  */
 export class Database {
   readonly name: string
   readonly #factory: IDBFactory
   #db: Promise<IDBDatabase> | undefined
-  #gone: string | undefined // why there is nothing more to be had
+  #gone: string | undefined // why the database must not be opened any more
 
   constructor(name: string, factory: IDBFactory) {
     this.name = name
     this.#factory = factory
   }
 
-  /** All rows but the term. */
+  /** Returns all rows except the term. */
   load(): Promise<readonly StoredRow[]> {
     return this.#transact('readonly', false, read)
   }
 
-  /** Puts all rows or none. With a term nothing is written after another one has begun. `all` replaces the rows before; the outbox stays. */
+  /**
+   * Writes all rows or none. With term it throws Fenced if a newer term has begun. With all it first makes the
+   * stored rows equal to all, except for those of the outbox.
+   */
   write(change: readonly Row[], durable: boolean, term?: number, all?: ReadonlyMap<string, unknown>): Promise<void> {
     return this.#transact('readwrite', durable, async (rows) => {
       if (term !== undefined && await answer(rows.get(termKey)) !== term) throw new Fenced()
@@ -46,7 +52,7 @@ export class Database {
     })
   }
 
-  /** Begins a term, which ends the one before: its number, and, if that is wanted, all rows. */
+  /** Begins a new term, which ends the former one. It returns its number and, if wanted, all rows. */
   begin(wanted: boolean): Promise<{ readonly term: number; readonly left: readonly StoredRow[] }> {
     return this.#transact('readwrite', false, async (rows) => {
       const term = (await answer(rows.get(termKey)) as number | undefined ?? 0) + 1
@@ -61,18 +67,20 @@ export class Database {
     db?.close()
   }
 
-  /** Another tab removes the database: this one does not open it again, which would make a new one. */
+  /**
+   * Keeps this tab from opening the database again, because another tab removes it: opening would create a new one.
+   */
   leave(): void {
     this.#gone = removed
   }
 
   /**
-   * Removes the database; whoever has it open is told to close it. A tab that is frozen does so
-   * when it thaws, so the rows are removed before.
+   * Removes the rows, and then the database. Tabs that have it open are told to close it. A frozen tab does that
+   * only when it thaws, so the rows go first.
    */
   async wipe(): Promise<void> {
-    this.#gone = undefined // another tab may do the same
-    await this.#transact('readwrite', true, async (rows) => rows.clear()).catch(() => {}) // the database goes in any case
+    this.#gone = undefined // even if another tab has removed it
+    await this.#transact('readwrite', true, async (rows) => rows.clear()).catch(() => {}) // the database is removed in any case
     this.leave()
     await this.close()
     await new Promise<void>((resolve, reject) => {
@@ -112,7 +120,7 @@ export class Database {
       await done
       return result
     } catch (why) {
-      done.catch(() => {}) // why says it
+      done.catch(() => {}) // why has the reason
       try {
         tx.abort()
       } catch {
@@ -158,7 +166,7 @@ function answer<T>(request: IDBRequest<T>): Promise<T> {
   })
 }
 
-/** Whether the connection has died, and not the transaction failed. */
+/** Whether the connection to the database has died, so that a repeat may work. */
 function isDead(why: unknown): boolean {
   return why instanceof DOMException && ['InvalidStateError', 'AbortError', 'UnknownError'].includes(why.name)
 }

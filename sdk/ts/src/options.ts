@@ -5,10 +5,10 @@ import type { SharedStore, Store, Warning } from './store.js'
 import type { TokenSource } from './token.js'
 import type { Decode, Transport, WebSocketClass } from './transport.js'
 
-/** The name and version that a client gives of this package. */
+/** The name and version of this package, which a client sends to the server. */
 export const version = 'petrel-ts/0.1.0'
 
-/** The encoding of frames. JSON needs none; the entry `protobuf` has another one. */
+/** The encoding of frames; absent: JSON. The entry `protobuf` has another one. */
 export interface Codec {
   readonly encode: (frame: ClientFrameJson) => Encoded
   readonly decode: Decode
@@ -17,43 +17,46 @@ export interface Codec {
 /** The server, the user and the settings of the connection. */
 export interface ClientOptions {
   /**
-   * ws://, wss://, http:// or https://; the path /v1/ws is added when there is none. A
-   * cluster tells of further addresses, which are tried when the connection is lost.
+   * ws://, wss://, http:// or https://. The path /v1/ws is added if there is none. A cluster announces further
+   * addresses; the client tries them when the connection is lost.
    */
   readonly url: string
   /** An access token, or a source of one for each connection. */
   readonly token: TokenSource | string
-  /** The memory across restarts of the page or process; without one there is none. */
+  /** The store; absent: the client remembers nothing after a restart. */
   readonly store?: Store | SharedStore
   /** The address of the HTTP API, if it is not at the host of url. */
   readonly api?: string
-  /** The id of this installation, at most 64 bytes; without one that of the store, made at random once. */
+  /** The id of this installation, at most 64 bytes; absent: a random one, made once and kept in the store. */
   readonly device?: string
-  /** 'web', 'phone', 'desktop', …, with a token that belongs to no device. Otherwise the login has named the device and its kind. Spec: P-3.1, P-11.4. */
+  /**
+   * 'web', 'phone', 'desktop', …: used if the token belongs to no device. Otherwise the login has named the
+   * device and its kind. Spec: P-3.1, P-11.4.
+   */
   readonly deviceKind?: string
   /** Name and version of the application, for the operator's eyes. */
   readonly client?: string
-  /** The class to connect with where the platform has no WebSocket: `import WebSocket from 'ws'`. */
+  /** The WebSocket class, for platforms that have none: `import WebSocket from 'ws'`. */
   readonly webSocket?: WebSocketClass
   readonly codec?: Codec
-  /** How many of the newest entries of a conversation are held, in memory and in the store; 500 by itself. */
+  /** How many of the newest entries of a conversation are held, in memory and in the store; 500 by default. */
   readonly keep?: number
-  /** How many entries of a conversation are loaded when the client first meets it; 20 by itself. */
+  /** How many entries of a conversation are loaded when the client first learns of it; 20 by default. */
   readonly newest?: number
-  /** The application calls markDelivered. Otherwise the client does, for all held entries. */
+  /** The application calls markDelivered. Otherwise the client marks all held entries as delivered. */
   readonly manualDelivered?: boolean
-  /** Gets log lines about trouble that the client copes with. */
+  /** Is called with log lines about problems that the client recovers from. */
   readonly log?: (line: string) => void
   readonly fetch?: Fetch
   readonly transport?: Transport
   readonly clock?: Clock
-  /** From 0 to below 1. */
+  /** Returns a random number from 0 to below 1. */
   readonly random?: () => number
 }
 
 /** The state of the connection. */
 export interface Status extends CoreStatus {
-  /** What the person should know of the store. */
+  /** Warnings for the person about the store. */
   readonly warnings: readonly Warning[]
 }
 
@@ -62,8 +65,9 @@ export interface Sent {
   /** Client message id. */
   readonly id: string
   /**
-   * Waits until the fate of the message is known: its seq, or a PetrelError with which it was rejected, or of the kind unknowable. If the signal is
-   * aborted first, the message stays in the outbox.
+   * Waits until the message is stored, and returns it with its seq. It rejects with a PetrelError if the
+   * message was refused, or if nobody can tell whether it is stored (kind unknowable). If the signal is aborted
+   * first, the message stays in the outbox.
    */
   wait(signal?: AbortSignal): Promise<Outgoing>
 }

@@ -1,5 +1,5 @@
-// Frames in protobuf, for who pays for traffic: `new Client({ codec: protobuf, … })`. It
-// brings the runtime of @bufbuild/protobuf, which the application installs.
+// Encodes frames in protobuf, which saves traffic: `new Client({ codec: protobuf, … })`. It needs
+// @bufbuild/protobuf, which the application installs.
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from '@bufbuild/protobuf'
 import type { Codec } from './options.js'
 import { ClientFrame, ServerFrame } from './wire/schema_gen.js'
@@ -10,7 +10,7 @@ export const protobuf: Codec = {
     return { data, bytes: data.length }
   },
   decode(data) {
-    if (typeof data === 'string') return JSON.parse(data) as unknown // an error before the server knows the codec
+    if (typeof data === 'string') return JSON.parse(data) as unknown // an error that was sent before the server knew the codec
     return toJson(ServerFrame, fromBinary(ServerFrame, data))
   },
 }

@@ -1,4 +1,4 @@
-// Hooks for React: snapshots of a client, which has all the state.
+// Hooks for React that return the snapshots of a client.
 import { createContext, createElement, type ReactElement, type ReactNode, useCallback, useContext, useEffect, useMemo, useSyncExternalStore } from 'react'
 import type { Client } from './client.js'
 import type { Change, Conversation, Message, Outgoing, Presence, Quoted, Signal, Unread } from './core/index.js'
@@ -7,13 +7,16 @@ import type { Status } from './options.js'
 
 const Context = createContext<Client | undefined>(undefined)
 
-/** Provides a client to the components in it, and keeps it connected while it is mounted. Make the client outside of components: it outlives them. */
+/**
+ * Provides a client to the components inside it, and keeps it connected while it is mounted. Make the client
+ * outside of components, because it outlives them.
+ */
 export function PetrelProvider({ client, children }: { readonly client: Client; readonly children?: ReactNode }): ReactElement {
   useEffect(() => client.connect(), [client])
   return createElement(Context.Provider, { value: client }, children)
 }
 
-/** The client of the PetrelProvider around the component. */
+/** Returns the client of the PetrelProvider around the component. */
 export function useClient(): Client {
   const client = useContext(Context)
   if (!client) throw new Error('there is no PetrelProvider around this component')
@@ -30,7 +33,7 @@ function useSnapshot<T>(isOf: (change: Change) => boolean, read: (client: Client
   return useSyncExternalStore(subscribe, snapshot, snapshot)
 }
 
-/** A snapshot of one conversation. */
+/** Reads a snapshot of one conversation. */
 function useOfConversation<T>(conv: string, read: (client: Client) => T): T {
   return useSnapshot(useCallback((change: Change) => change.conversations.has(conv), [conv]), read)
 }
@@ -63,8 +66,8 @@ export function useMessages(conv: string): readonly Message[] {
 }
 
 /**
- * A window far back in a conversation, at first its newest entries. `window` moves it; `view` is its content. Only one component at a time can have
- * that of a conversation.
+ * A HistoryWindow of a conversation, which begins at the newest entries. `window` moves it; `view` is its
+ * content. Only one component at a time can use the window of a conversation.
  */
 export function useHistory(conv: string): { readonly window: HistoryWindow; readonly view: HistoryView } {
   const client = useClient()
@@ -72,12 +75,12 @@ export function useHistory(conv: string): { readonly window: HistoryWindow; read
   return { window, view: useSyncExternalStore(window.subscribe, window.view, window.view) }
 }
 
-/** The messages to a conversation that are on their way, or refused and not discarded. */
+/** The pending messages to a conversation: under way, or failed and not discarded. */
 export function usePending(conv: string): readonly Outgoing[] {
   return useOfConversation(conv, (client) => client.pending(conv))
 }
 
-/** The messages to a user that are on their way, or refused and not discarded, also before there is a conversation. */
+/** The pending messages to a user, even before the direct conversation exists. */
 export function usePendingTo(user: string): readonly Outgoing[] {
   return useSnapshot(ofPending, (client) => client.pendingTo(user))
 }

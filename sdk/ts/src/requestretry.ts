@@ -9,36 +9,42 @@ import type { TokenCache } from './token.js'
 import { deferred, Slots, unlessAborted } from './wait.js'
 import { takesRequestId } from './wire/calls_gen.js'
 
-const maxAsked = 4 // requests of the application under way
+const maxAsked = 4 // requests of the application under way at once
 const retryWaitMs = 1000 // after a refusal that names no time
-const answerMs = 30_000 // for which a call waits, the connection included
+const answerMs = 30_000 // how long a call waits by default, the wait for a connection included
 
-/** Asks the server what the application wants to know, over the connection or over HTTP. */
+/**
+ * Sends the requests of the application, over the connection or over HTTP: at most 4 at once, each when the
+ * client is live. If a connection ends before the answer, history and call ask again.
+ */
 export class Requests {
   readonly #o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }
   readonly #slots = new Slots(maxAsked)
-  #up = deferred<void>() // resolved while the client is live
+  #up = deferred<void>() // resolved when the client is live
   #over = false
 
   constructor(o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }) {
     this.#o = o
   }
 
-  /** The connection is live, or not any more. */
+  /** Starts waiting requests when the connection becomes live, and holds further ones back when it ends. */
   liveChanged(live: boolean): void {
     if (live) this.#up.resolve()
     else if (!this.#over) this.#up = deferred()
   }
 
-  /** Nothing is asked any more, and what waits is rejected. */
+  /** Rejects the requests that wait for a connection, and all later ones, with the error `why`. */
   end(why: PetrelError): void {
     this.#over = true
     this.#up.reject(why)
-    this.#up = deferred() // the one before may be resolved
+    this.#up = deferred() // a new promise, because the former one may be resolved already
     this.#up.reject(why)
   }
 
-  /** Runs f with a signal that is aborted by that of the application, or when the time is over. */
+  /**
+   * Runs f with a signal, and aborts it with the signal of the application or after timeoutMs. Then the result
+   * is rejected, even if f goes on.
+   */
   async within<T>({ signal, timeoutMs = answerMs }: CallOptions, f: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const end = new AbortController()
     const abort = (): void => end.abort(signal?.reason)
@@ -54,9 +60,9 @@ export class Requests {
   }
 
   /**
-   * Asks the server for a page of a conversation, past what the client holds. It asks again
-   * when the connection ends. What the server cannot read is an error at once: an operator has
-   * to act first. Spec: P-5.2, P-9.5.
+   * Asks the server for a page of a conversation, whatever the client holds. It asks again when the connection
+   * ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
+   * the store first. Spec: P-5.2, P-9.5.
    */
   async history(q: GetHistory, signal: AbortSignal | undefined): Promise<HistoryPage> {
     for (;;) {
@@ -76,7 +82,10 @@ export class Requests {
     return new Promise((resolve) => void this.#o.clock.after(ms, resolve))
   }
 
-  /** Calls a method over the connection, or over HTTP if the server does not offer that. It waits until the client is live. */
+  /**
+   * Calls a method over the connection, or over HTTP if the server does not offer calls over connections. It
+   * waits until the client is live.
+   */
   async call(method: string, request: object, signal: AbortSignal | undefined): Promise<unknown> {
     const q = withRequestId(method, request)
     const json = JSON.stringify(q)
@@ -86,14 +95,16 @@ export class Requests {
         if (f.kind === 'answer') return JSON.parse(f.answer.json ?? '{}') as unknown
         throw strange(f)
       } catch (why) {
-        if (isConnectionLost(why)) continue // it has a requestId, or changes nothing, or the same again
+        if (isConnectionLost(why)) continue // a repeat does no harm: the request has a requestId, only reads, or sets the same value
         if (!isPetrelError(why) || why.code !== 'unsupported') throw why
         return callHttp(this.#o.fetch, this.#o.api, method, q, this.#o.token, signal)
       }
     }
   }
 
-  /** Sends one request over the connection and waits for its answer. It waits until the client is live. Spec: S-19.1. */
+  /**
+   * Waits until the client is live, sends one request over the connection, and waits for its answer. Spec: S-19.1.
+   */
   request(need: Capability | '', body: ClientBody, signal: AbortSignal | undefined): Promise<ServerFrame> {
     return this.#slots.use(async () => {
       for (;;) {
@@ -122,7 +133,7 @@ export class Requests {
 
 const connectionLost = 'the connection has ended'
 
-/** Whether a call ended without its answer: it may have been done. */
+/** Whether the connection ended before the answer of a request. The server may have done it. */
 export function isConnectionLost(why: unknown): boolean {
   return isPetrelError(why) && why.kind === 'link' && why.message === connectionLost
 }
@@ -131,7 +142,7 @@ function strange(f: ServerFrame): PetrelError {
   return new PetrelError(failure('link', `the server answered with ${f.kind}`))
 }
 
-/** The request with an id, if it has a field for one and none in it. */
+/** Adds a random requestId, if the method takes one and the request has none. */
 function withRequestId(method: string, request: object): object {
   return takesRequestId.has(method) ? { requestId: randomId(), ...request } : request
 }

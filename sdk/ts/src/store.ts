@@ -4,28 +4,31 @@ import type { Transport } from './transport.js'
 
 export type { Row, StoredRow }
 
-/** Warnings for the person: 'memory': nothing outlives this page. 'alone': the tabs do not share a connection. */
+/**
+ * Warnings for the person. 'memory': the data is lost when this page closes. 'alone': the tabs do not share a
+ * connection.
+ */
 export type Warning = 'memory' | 'alone'
 
 /**
- * The client's memory across restarts: a table of rows by key, bounded by what the client holds. A store belongs to one user and one device. The
- * values are plain data with Uint8Arrays in it.
+ * The client's memory across restarts: rows by key, as many as the client holds in memory. A store belongs to
+ * one user and one device. The values are plain data, which may contain Uint8Arrays.
  */
 export interface Store {
   /** Opens the store, for one client at a time, and returns all rows, in any order. */
   load(): Promise<readonly StoredRow[]>
   /**
-   * Puts all rows or none. If durable, they survive a loss of power once it has ended.
-   * After an error nothing is known, and the client stops.
+   * Writes all rows or none. If durable, they survive a loss of power once the promise is resolved. After an
+   * error it is unknown whether they were written, and the client stops.
    */
   write(rows: readonly Row[], durable: boolean): Promise<void>
-  /** Ends the use of the store. */
+  /** Closes the store. */
   close(): Promise<void>
-  /** Removes everything, also from the disk. */
+  /** Removes everything, from the disk too. */
   wipe(): Promise<void>
 }
 
-/** A store that several clients may use at the same time, as the tabs of a browser do. */
+/** A store that several clients use at the same time, for example the tabs of a browser. */
 export interface SharedStore {
   /** Adds a client. */
   share(seam: Seam): Shared
@@ -36,33 +39,39 @@ export interface Seam {
   readonly transport: Transport
   readonly clock: Clock
   readonly log: (line: string) => void
-  /** The client is to connect at once, or to make sure that its connection lives. */
+  /** Makes the client connect at once, or check that its connection lives. */
   readonly wakeUp: () => void
-  /** Another client has stored these rows of the outbox, and perhaps sent the messages (tried), or was told of these read cursors. */
+  /**
+   * Passes on rows that another client has stored: messages of the outbox, or read cursors. tried: that client
+   * may have sent the messages.
+   */
   readonly outbox: (rows: readonly StoredRow[], tried: boolean) => void
-  /** Another client has learned the fate of these messages. */
+  /** Passes on messages whose outcome another client has learned. */
   readonly settled: (messages: readonly Outgoing[]) => void
-  /** From now on the client sends the messages of all. rows is what the one before it has left; absent: the client reads it itself. */
+  /**
+   * Makes the client the one that sends the messages of all. rows are those that the former sender left;
+   * absent: the client reads them itself.
+   */
   readonly lead: (rows?: readonly StoredRow[]) => void
-  /** Another client sends the messages, as it is at the beginning. */
+  /** Makes the client leave the sending to another one. A client begins like this. */
   readonly follow: () => void
-  /** The client has to end. */
+  /** Ends the client. */
   readonly end: (why: Failure) => void
-  /** What the person should know of the store. */
+  /** Passes on warnings for the person. */
   readonly warn: (warnings: readonly Warning[]) => void
 }
 
-/** A client's part of a shared store: it uses these in the place of its own. */
+/** A client's part of a shared store. The client uses its store and transport in place of its own. */
 export interface Shared {
   readonly store: Store
   readonly transport: Transport
-  /** The client runs, or does not any more. */
+  /** Is called when the client begins to run, and when it ends. */
   running(on: boolean): void
-  /** The client has learned the fate of these messages, and stored it. */
+  /** Is called with messages whose outcome the client has learned and stored. */
   settled(messages: readonly Outgoing[]): void
 }
 
-/** A store that outlives clients, but not the process or page. */
+/** Makes a store that outlives its clients, but not the process or page. */
 export function memoryStore(): Store {
   const rows = new Map<string, unknown>()
   return {

@@ -7,7 +7,10 @@ export class Listeners {
   readonly #all = new Set<{ readonly f: Listener; readonly end: () => void }>()
   #over = false
 
-  /** Calls f at every change, and with `first` before, until end is called. Returns the function that ends that. */
+  /**
+   * Calls f with `first`, and then with every change, until the returned function is called. `end` is called when
+   * the client closes.
+   */
   add(f: Listener, first: () => Change, end: () => void): () => void {
     const one = { f, end }
     this.#all.add(one)
@@ -18,7 +21,7 @@ export class Listeners {
     return () => void this.#all.delete(one)
   }
 
-  /** Nothing changes any more. */
+  /** Tells all listeners that no change will follow. */
   end(): void {
     this.#over = true
     for (const one of this.#all) one.end()
@@ -29,10 +32,10 @@ export class Listeners {
   }
 
   #tellOne(one: { readonly f: Listener; readonly end: () => void }, change: Change): void {
-    if (!this.#all.has(one)) return // it was ended, by another listener perhaps
+    if (!this.#all.has(one)) return // another listener has just removed it
     try {
       one.f(change)
-    } catch (why) { // the error of one must not keep it from the others
+    } catch (why) { // an error in one listener must not stop the others
       queueMicrotask(() => {
         throw why
       })
@@ -41,15 +44,16 @@ export class Listeners {
 }
 
 /**
- * The changes as an iterator, for one reader. Changes that the reader has not taken are merged, so at most one name for each conversation waits. It
- * ends when signal is aborted, the loop is left, or the client has closed.
+ * Returns the changes as an iterator, for one reader. Changes that the reader has not taken yet are merged, so
+ * at most one name for each conversation waits. The iterator ends when signal is aborted, the loop is left, or
+ * the client closes.
  */
 export function changesOf(subscribe: (f: Listener, end: () => void) => () => void, signal?: AbortSignal): AsyncGenerator<Change, void, void> {
   let pending: Gathered = noChange()
   let wake = (): void => {}
   let unsubscribe = (): void => {}
   let left = false
-  let over = false // nothing follows what is pending
+  let over = false // no change follows the pending one
   const stop = (): void => {
     left = true
     signal?.removeEventListener('abort', stop)
@@ -82,7 +86,7 @@ export function changesOf(subscribe: (f: Listener, end: () => void) => () => voi
   return leaving(read(), stop)
 }
 
-/** Has stop called when a reader leaves, also one that waits: a generator by itself goes on until its wait is over. */
+/** Calls stop as soon as a reader leaves, even while it waits: a generator alone would end only after its wait. */
 export function leaving<T>(all: AsyncGenerator<T, void, void>, stop: () => void): AsyncGenerator<T, void, void> {
   const leave = all.return.bind(all)
   all.return = (value) => {

@@ -8,15 +8,15 @@ type MessageJson = NonNullable<NonNullable<ServerFrameJson['events']>['messages'
 type SendJson = NonNullable<ClientFrameJson['send']>
 type ErrorJson = NonNullable<ServerFrameJson['error']>
 
-/** What others send in a test: the body of a message, to a conversation or to a user. */
+/** A message that another user sends in a test, to a conversation or to a user. */
 export type TestMessage = Pick<SendJson, 'conv' | 'user' | 'text' | 'type' | 'edit' | 'recall'>
 
-/** Answers a method of the API, such as petrel.v1.AccountService/GetAccount, in JSON. */
+/** Answers a call of one API method, such as petrel.v1.AccountService/GetAccount, in JSON. */
 export type TestMethod = (request: Readonly<Record<string, unknown>>, user: string) => object
 
 interface Group {
   readonly conv: string
-  readonly title: string // '': it is a direct conversation
+  readonly title: string // '': a direct conversation
   readonly members: readonly string[]
   readonly log: MessageJson[]
   readonly read: Map<string, number>
@@ -24,11 +24,11 @@ interface Group {
 
 interface Session {
   readonly on: ConnectionEvents
-  user: string // '': it has said no hello
+  user: string // '': no hello came yet
 }
 
 const cutByTest: Failure = failure('link', 'the test has cut the connection')
-const kept = 50 // messages of a page and of a sync
+const kept = 50 // the most messages of a page, and of a sync
 
 /**
  * A server in memory, in the process of a test. Give it to clients as their transport; the token of a
@@ -39,7 +39,7 @@ const kept = 50 // messages of a page and of a sync
  *
  * It has groups and direct conversations, sends and their repeats, edits and recalls, history, and read
  * cursors. Everything happens in microtasks, so tests need no pauses, and fake timers may stand still.
- * Methods of the API are those that the test gives it. Anything else is answered with `unsupported`.
+ * Methods of the API are those that the test defines. Requests of other kinds are answered with `unsupported`.
  */
 export class TestServer implements Transport {
   readonly speaks = schemes
@@ -71,26 +71,32 @@ export class TestServer implements Transport {
     }
   }
 
-  /** Makes a group and returns its conversation id. */
+  /** Makes a group, and returns its conversation id. */
   group(title: string, ...members: readonly string[]): string {
     const conv = `group${this.#groups.size + 1}`
     this.#groups.set(conv, { conv, title, members, log: [], read: new Map() })
     return conv
   }
 
-  /** A user writes, without a client. It returns the message as it is stored. It throws if the user may not write there. */
+  /**
+   * Writes a message as a user who needs no client. It returns conversation and seq, and throws if the user may not
+   * write there.
+   */
   write(from: string, message: TestMessage): { readonly conv: string; readonly seq: number } {
     const stored = this.#store(from, { ...message, clientMsgId: `written-${++this.#written}` })
     if (stored.error) throw new Error(`${from} cannot write: ${stored.error.message}`)
     return { conv: stored.message.conv ?? '', seq: Number(stored.message.seq) }
   }
 
-  /** The next sends of clients are refused with a code, each with one of those that were given. `settled`: the message fails for good; else the client sends it again. */
+  /**
+   * Refuses the next sends of clients with a code: one send, or `times` ones. `settled` (the default): the message
+   * fails for good; false: the client sends it again.
+   */
   refuse(code: Code, options: { readonly settled?: boolean; readonly times?: number } = {}): void {
     for (let n = 0; n < (options.times ?? 1); n++) this.#refusals.push({ code, message: `the test refuses it with ${code}`, settled: options.settled ?? true, retryable: options.settled === false })
   }
 
-  /** All connections end, and no new ones are made until `heal` is called. */
+  /** Ends all connections, and refuses new ones until `heal` is called. */
   cut(): void {
     this.#isCut = true
     for (const s of [...this.#sessions]) {
@@ -99,7 +105,7 @@ export class TestServer implements Transport {
     }
   }
 
-  /** Connections are made again. Clients try by themselves, after a second or more of their clock. */
+  /** Accepts connections again. Clients try again by themselves, after a second or more of their clock. */
   heal(): void {
     this.#isCut = false
   }
@@ -135,7 +141,10 @@ export class TestServer implements Transport {
     return { ack: { ...send.user === undefined ? {} : { conv }, seq, timeMs, counted } }
   }
 
-  /** Stores a message once, and pushes it to the sessions of the members but the one that has sent it. */
+  /**
+   * Stores a message, unless it is stored already, and pushes it to the sessions of the members, except for the
+   * session that sent it.
+   */
   #store(from: string, send: SendJson, by?: Session): { message: MessageJson; error?: never } | { message?: never; error: ErrorJson } {
     const g = send.user === undefined ? this.#groups.get(send.conv ?? '') : this.#direct(from, send.user)
     if (!g?.members.includes(from)) return refusal('no_conversation', 'there is no such conversation')
@@ -193,7 +202,7 @@ export class TestServer implements Transport {
   }
 }
 
-/** An entry as it is served after an edit or a recall of it. */
+/** Returns an entry as it is after an edit or a recall. */
 function rewritten(old: MessageJson, by: MessageJson): MessageJson {
   const { text: _, data: __, type: ___, ...rest } = old
   const { target: ____, ...body } = by.edit ?? {}
@@ -210,7 +219,7 @@ const welcome = (user: string): NonNullable<ServerFrameJson['welcome']> => ({
 
 type StateJson = NonNullable<NonNullable<ServerFrameJson['sync']>['convs']>[number]
 
-/** A conversation as a sync tells it to a member. */
+/** Returns the state of a conversation in a sync for a member. */
 function state({ conv, title, members, log, read }: Group, user: string): StateJson {
   const head = String(log.length)
   const at = read.get(user) ?? 0

@@ -3,14 +3,15 @@ import { failureOf, PetrelError, refused } from './errors.js'
 import { unlessAborted } from './wait.js'
 
 /**
- * The source of the access token for a hello or a call. `refused` is the token that the server has just refused, '' if none: a source without another
- * one throws, or returns the same again. A PetrelError with a code that is not retryable ends the run; after anything else the client tries again.
+ * Returns the access token for a hello or a call. `refused` is the token that the server has just refused; '':
+ * none. A source without another token throws, or returns the same one again. A PetrelError that is refused and
+ * not retryable ends the run; after any other error the client tries again.
  */
 export type TokenSource = (refused: string, signal: AbortSignal) => Promise<string> | string
 
 const timeoutMs = 15_000
 
-/** Asks a source for one token at a time. */
+/** Asks a source for tokens, one request at a time. */
 export class TokenCache {
   readonly #source: TokenSource
   #turn: Promise<unknown> = Promise.resolve()
@@ -20,7 +21,7 @@ export class TokenCache {
     this.#source = typeof source === 'string' ? () => source : source
   }
 
-  /** A token, or the reason why there is none. */
+  /** Returns a token, or the reason why there is none. */
   get(refused: string): Promise<string | Failure> {
     const next = this.#turn.then(() => this.#ask(refused))
     this.#turn = next
@@ -38,7 +39,7 @@ export class TokenCache {
   }
 }
 
-/** Runs f, whose signal is aborted after so many milliseconds; then the wait is over too. */
+/** Runs f with a signal that is aborted after ms. Then it rejects, even if f goes on. */
 async function within<T>(ms: number, f: (signal: AbortSignal) => Promise<T> | T): Promise<T> {
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(new Error(`no token within ${ms / 1000} s`)), ms)
@@ -49,7 +50,7 @@ async function within<T>(ms: number, f: (signal: AbortSignal) => Promise<T> | T)
   }
 }
 
-/** The token, or the error. */
+/** Returns the token, or throws the failure. */
 export function orThrow(token: string | Failure): string {
   if (typeof token !== 'string') throw new PetrelError(token)
   return token

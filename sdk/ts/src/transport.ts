@@ -2,7 +2,7 @@ import { type ClientFrameJson, type Encoded, failure, type Failure, refusal } fr
 import { refused } from './errors.js'
 import { finalClose } from './wire/codes_gen.js'
 
-/** The events of a connection. There are none after `closed`, and after its close() was called. */
+/** The events of a connection. None follows `closed`, or a call of close(). */
 export interface ConnectionEvents {
   opened(): void
   /** A frame of the server in the JSON mapping, not yet checked. */
@@ -10,23 +10,23 @@ export interface ConnectionEvents {
   closed(why: Failure): void
 }
 
-/** One connection, from the attempt to make it on. */
+/** One connection, from the attempt to open it. */
 export interface Connection {
   send(data: string | Uint8Array): void
   close(): void
 }
 
-/** Decodes a frame of the server: text in JSON, bytes in protobuf. It throws if it cannot. */
+/** Decodes a frame of the server: text is JSON, bytes are protobuf. It throws on an invalid frame. */
 export type Decode = (data: string | Uint8Array) => unknown
 
-/** Makes connections. Tests, and the tabs of one browser, have others than WebSocket. */
+/** Makes connections. The default is WebSocket; tests, and the tabs of a browser, have others. */
 export interface Transport {
   /** The schemes of addresses that it can connect to. */
   readonly speaks: readonly string[]
   connect(address: string, on: ConnectionEvents): Connection
 }
 
-/** The part of a WebSocket that the SDK uses. Browsers have it, the package `ws` too. */
+/** The part of a WebSocket that the SDK uses. Browsers and the package `ws` have it. */
 export interface WebSocketLike {
   binaryType: string
   readonly readyState: number
@@ -40,15 +40,15 @@ export interface WebSocketLike {
 
 export type WebSocketClass = new (url: string) => WebSocketLike
 
-/** The schemes of addresses of a WebSocket. */
+/** The schemes that a WebSocket can connect to. */
 export const schemes: readonly string[] = ['ws', 'wss', 'http', 'https']
 const path = '/v1/ws'
 const isOpen = 1 // WebSocket.OPEN
 const nothing = (): void => {}
 
 /**
- * The transport over WebSocket. Where the platform has none, as Node 20, the application
- * gives one: `import WebSocket from 'ws'`.
+ * Makes the transport over WebSocket. On a platform without WebSocket, such as Node 20, the application passes
+ * a class: `import WebSocket from 'ws'`.
  */
 export function webSocketTransport(given?: WebSocketClass, decode: Decode = fromJson): Transport {
   const Socket = given ?? (globalThis as { WebSocket?: WebSocketClass }).WebSocket
@@ -62,7 +62,7 @@ function fromJson(data: string | Uint8Array): unknown {
   return JSON.parse(typeof data === 'string' ? data : new TextDecoder().decode(data))
 }
 
-/** The URL of a WebSocket: ws for http, and a path if there is none. */
+/** Turns an address into the URL of a WebSocket: ws for http, and the default path if it has none. */
 export function socketUrl(address: string): string {
   const url = new URL(address.replace(/^http/, 'ws'))
   if (url.pathname === '/') url.pathname = path
@@ -74,7 +74,7 @@ function connect(socket: WebSocketLike, address: string, on: ConnectionEvents, d
   const end = (): void => {
     over = true
     socket.onopen = socket.onmessage = socket.onclose = null
-    socket.onerror = nothing // a socket that is closed while it connects says so here
+    socket.onerror = nothing // closing a socket before it is open causes an error event
   }
   socket.binaryType = 'arraybuffer'
   socket.onopen = () => on.opened()
@@ -90,7 +90,7 @@ function connect(socket: WebSocketLike, address: string, on: ConnectionEvents, d
     }
     on.frame(frame)
   }
-  socket.onerror = nothing // it says nothing that onclose does not say after it
+  socket.onerror = nothing // onclose follows, and says more
   socket.onclose = ({ code, reason }: { code: number; reason: string }) => {
     end()
     on.closed(closed(address, code, reason))
@@ -107,13 +107,16 @@ function connect(socket: WebSocketLike, address: string, on: ConnectionEvents, d
   }
 }
 
-/** The code of the close frame counts only if the kick with the same code was lost. Spec: P-1.6. */
+/**
+ * Makes the failure of a closed socket. If a kick came, the client has acted on it already; the close code
+ * matters only if the kick was lost. Spec: P-1.6.
+ */
 function closed(address: string, code: number, reason: string): Failure {
   if (code >= 4000) return refusal(reason, 'the server closed the connection', { retryable: !finalClose(code) })
   return failure('link', `connection to ${address} ended with ${code}${reason && `: ${reason}`}`)
 }
 
-/** A transport that takes frames in JSON, as tabs pass them on, and encodes them. */
+/** Wraps a transport: it takes frames in JSON, as tabs pass them on, and encodes them. */
 export function encoded(t: Transport, encode: (frame: ClientFrameJson) => Encoded): Transport {
   return {
     speaks: t.speaks,

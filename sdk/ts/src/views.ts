@@ -5,13 +5,13 @@ import {
 } from './core/index.js'
 import type { Turns } from './coredriver.js'
 
-/** The client's state, and the user's changes of it. Nothing of this waits. */
+/** Reads the client's state, and changes it for the user. No method here waits for the server. */
 export abstract class Views extends Calls {
   protected abstract readonly turns: Turns
 
   // --- what there is ---
 
-  /** All known conversations, those with the newest messages first. */
+  /** Returns all known conversations, those with the newest messages first. */
   conversations(): readonly Conversation[] {
     return this.turns.read(conversations)
   }
@@ -20,32 +20,36 @@ export abstract class Views extends Calls {
     return this.turns.read((core) => conversation(core, conv))
   }
 
-  /** The id of the direct conversation with user; '' before its first message. */
+  /** Returns the id of the direct conversation with user; '' before its first message. */
   direct(user: string): string {
     return this.turns.read((core) => direct(core, user))
   }
 
   /**
-   * The held entries of a conversation above `after`, oldest first, at most `limit` (0: all). The only holes among them are entries that the user may
-   * not read and those in `Conversation.damaged`. Edits and recalls are applied to their targets and are entries of their own as well.
+   * Returns the held entries of a conversation above `after`, oldest first, at most `limit` (0: all). The only
+   * seqs missing among them are those that the user may not read, and those of `Conversation.damaged`. Edits
+   * and recalls are applied to their targets; they are entries of their own as well.
    */
   messages(conv: string, after = 0, limit = 0): readonly Message[] {
     return this.turns.read((core) => messages(core, conv, after, limit))
   }
 
-  /** The messages to a conversation that are not among its `messages` yet: under way, or refused and not discarded. */
+  /**
+   * Returns the messages to a conversation that are not among its `messages` yet: under way, or failed and not
+   * discarded.
+   */
   pending(conv: string): readonly Outgoing[] {
     return this.turns.read((core) => pending(core, conv))
   }
 
-  /** The pending messages to user, also before there is a direct conversation. */
+  /** Returns the pending messages to user, even before the direct conversation exists. */
   pendingTo(user: string): readonly Outgoing[] {
     return this.turns.read((core) => pendingTo(core, user))
   }
 
   /**
-   * The quote of the entry seq, which an entry of the conversation answers. 'none': it is not available to this user. 'asked': the client asks the
-   * server, and a change names the conversation when the answer is there. Spec: P-5.9.
+   * Returns the quote of the entry seq, which another entry answers. 'none': the user cannot see it. 'asked':
+   * the client has asked the server; when the answer comes, a change names the conversation. Spec: P-5.9.
    */
   quote(conv: string, seq: number): Quoted {
     return this.turns.apply((core) => quote(core, conv, seq))
@@ -67,14 +71,14 @@ export abstract class Views extends Calls {
   }
 
   /**
-   * The newest signals of others, one of each conversation, sender and kind, at most a minute
-   * old, the oldest first. Who is typing is not among them: see `Conversation.typing`.
+   * Returns the newest signals of others, at most a minute old, oldest first: one for each conversation, sender
+   * and kind. `typing` signals are not among them: see `Conversation.typing`.
    */
   signals(): readonly Signal[] {
     return this.turns.read(signals)
   }
 
-  /** The presence of a watched user; undefined if it is not known, as without a connection. */
+  /** Returns the presence of a watched user; undefined if it is not known, for example without a connection. */
   presence(user: string): Presence | undefined {
     return this.turns.read((core) => presence(core, user))
   }
@@ -82,33 +86,38 @@ export abstract class Views extends Calls {
   // --- what the user does ---
 
   /**
-   * Moves the user's read cursor up to seq, which the person has seen. It shows at once; the
-   * server hears of it at most once a second, and after a restart too. Spec: P-8.6.
+   * Moves the user's read cursor up to seq, the newest entry that the person has seen. Snapshots show that at
+   * once. The server gets at most one move a second, and an unsent move survives a restart. Spec: P-8.6.
    */
   markRead(conv: string, seq: number): void {
     this.turns.apply((core) => markRead(core, conv, seq))
   }
 
-  /** Records that this device holds the entries up to seq, with the option manualDelivered. */
+  /** Records that this device holds the entries up to seq. Use it with the option manualDelivered. */
   markDelivered(conv: string, seq: number): void {
     this.turns.apply((core) => markDelivered(core, conv, seq))
   }
 
   /**
-   * Names the conversations whose entries are wanted at once; of the others the client
-   * learns only that they have moved, and how much is unread. Without an argument it wants
-   * all, as at the start. Spec: P-6.5.
+   * Sets the conversations whose entries the client wants as soon as they are stored. Of the others it gets
+   * only the newest head and the count of unread messages. Without an argument it wants the entries of all, as
+   * at the start. Spec: P-6.5.
    */
   focus(convs?: readonly string[]): void {
     this.turns.apply((core) => setFocus(core, convs))
   }
 
-  /** Shows others that the user is writing. It may be called for each key: it sends at most one signal in 3 s. Spec: P-13.2. */
+  /**
+   * Shows others that the user is writing. Call it for each key: it sends at most one signal in 3 s. Spec: P-13.2.
+   */
   typing(conv: string): void {
     this.turns.apply((core) => sayTyping(core, conv))
   }
 
-  /** Names the users whose presence the application wants to know, at most 200, in the place of those of before. Spec: P-13.5. */
+  /**
+   * Sets the users whose presence the application wants to know, at most 200. It replaces the former list.
+   * Spec: P-13.5.
+   */
   watch(users: readonly string[]): void {
     this.turns.apply((core) => setWatch(core, users))
   }

@@ -1,4 +1,4 @@
-/** Settles as p does, or is rejected with the signal's reason if that is aborted first. */
+/** Returns the result of p, or rejects with the signal's reason if the signal is aborted first. */
 export function unlessAborted<T>(p: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return p
   return new Promise<T>((resolve, reject) => {
@@ -23,11 +23,11 @@ export function deferred<T>(): Deferred<T> {
     resolve = yes
     reject = no
   })
-  promise.catch(() => {}) // nobody has to wait for it
+  promise.catch(() => {}) // no unhandled rejection if nobody waits for it
   return { promise, resolve, reject }
 }
 
-/** Limits the concurrent users to n; the others wait in their order. */
+/** Limits the functions that run at the same time to n. Others wait in order. */
 export class Slots {
   #free: number
   readonly #waiting: (() => void)[] = []
@@ -55,7 +55,7 @@ export class Slots {
     } catch (why) {
       const i = this.#waiting.indexOf(mine.resolve)
       if (i >= 0) this.#waiting.splice(i, 1)
-      else this.#leave() // it was given a slot in the same moment
+      else this.#leave() // it was given a slot at the same moment
       throw why
     }
   }

@@ -1,4 +1,4 @@
-/** The events of a browser after which the connection may be gone. */
+/** The part of a window that the SDK uses, for events after which a connection may be dead. */
 export interface Page {
   addEventListener(event: string, f: () => void): void
   removeEventListener(event: string, f: () => void): void
@@ -8,8 +8,8 @@ export interface Page {
 const ofPage = ['online', 'offline', 'pageshow']
 
 /**
- * Calls f when the device may have been asleep, or has another network or none: the old connection does not report that. Without a window nothing
- * calls f. Spec: S-5.6.
+ * Calls f when the device may have been asleep, or its network has changed or is gone: an old connection does
+ * not report that. The returned function ends the calls. Without a window f is never called. Spec: S-5.6.
  */
 export function watchWakeUps(f: () => void, page: Partial<Page> = globalThis): () => void {
   const { document } = page

@@ -12,7 +12,9 @@ export function useTranslation(): Translation {
   return translations[languageOf(usePreferences().language)]
 }
 
-/** The text of a key that begins with a group and ends with what the server said; what no text is for is shown as it is. */
+/**
+ * Returns the text for a name from the server, under the key GROUP_NAME. A name without a text is returned itself.
+ */
 export function named(tr: Translation, group: string, name: string): string {
   const key = `${group}_${name}`
   return key in en ? tr.t(key as Key) : name

@@ -15,7 +15,7 @@ const hourMs = 3_600_000
 const whoOf = (r: AuditRecordJson): string => r.operator || r.user || r.keyName || r.key || ''
 const detailsOf = (r: AuditRecordJson): string => (r.details ?? []).filter((d) => !/^(before|after)\./.test(d.name ?? '')).map((d) => `${d.name}=${d.value}`).join(' ')
 
-/** What a call has changed, as it was and as it is. */
+/** Returns the values that a call has changed, before and after. */
 function changesOf(r: AuditRecordJson): string[] {
   const of = (when: string): Map<string, string> => new Map((r.details ?? []).filter((d) => d.name?.startsWith(when)).map((d) => [d.name?.slice(when.length) ?? '', d.value ?? '']))
   const [before, after] = [of('before.'), of('after.')]
@@ -35,13 +35,13 @@ function columnsOf(tr: Translation): readonly Column<AuditRecordJson>[] {
   ]
 }
 
-/** Who did what, newest first unless the address says else, of the time that it says. */
+/** The audit log of a period, newest first unless the address says otherwise. */
 export function Audit(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
   const { event = '', who = '', about = '', refused = '', hours = '', from = '' } = useAddress().query
   const order = useOrder(true)
-  const [began] = useState(() => Date.now()) // so that the pages of one look fit each other
+  const [began] = useState(() => Date.now()) // fixed, so that all pages are of the same period
   const span = hours === 'all' ? 0 : Number(hours || '1') * hourMs
   const request = (at: string, limit = 100): ListAuditRequestJson => ({ event, who, about, refused: refused === '1', descending: order.down, limit, ...(span > 0 ? { sinceMs: String(began - span) } : {}), ...(at ? { token: at } : {}) })
   const pageOf = (a: ListAuditResponseJson): Page<AuditRecordJson> => ({ rows: a.records ?? [], next: a.token ?? '' })
@@ -62,7 +62,7 @@ export function Audit(): ReactElement {
   )
 }
 
-/** Reads the whole log, and says whether anything in it was changed. */
+/** Verifies the chains of the whole log, and shows whether a record was changed. */
 function Verify(): ReactElement {
   const { t } = useTranslation()
   const [busy, setBusy] = useState(false)

@@ -8,7 +8,7 @@ import { type Column, Listing } from '../parts/Table.js'
 import { may } from '../session.js'
 import type { BackupInfoJson } from '../wire/types_gen.js'
 
-/** What petrel backup has made and verified, and what of the store cannot be read. */
+/** The backups that petrel backup has made and verified, and the damage of the store. */
 export function Backups(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

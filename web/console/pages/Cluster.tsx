@@ -9,18 +9,18 @@ import { type Column, Table } from '../parts/Table.js'
 import { Trouble } from '../parts/Trouble.js'
 import type { ClusterNodeJson, ClusterStateJson } from '../wire/types_gen.js'
 
-const lookMs = 1000 // its numbers are the progress of what runs
-const askingMs = 250 // the same, while a dialog is open: a drain takes less than a second
+const lookMs = 1000 // its numbers show the progress of moves
+const askingMs = 250 // used while a dialog is open, because a drain takes less than a second
 
-/** Whether a node is there to own partitions. */
+/** Whether a node can own partitions now. */
 const takes = (n: ClusterNodeJson): boolean => Boolean(n.alive && n.reachable && !n.draining && n.roles?.includes('conv'))
 
-/** How many partitions each database holds. */
+/** Says how many partitions each database holds. */
 const spread = (c: ClusterStateJson): string => (c.databases ?? []).map((n, i) => `${i + 1}: ${n}`).join(', ')
 
 type Asking = '' | 'rebalance' | 'move' | { readonly drain: ClusterNodeJson } | { readonly resume: ClusterNodeJson }
 
-/** Which node has what, and how it moves. */
+/** The nodes and their partitions, with the actions that move them. */
 export function Cluster(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

@@ -16,7 +16,7 @@ type Asking = '' | 'freeze' | 'rename' | 'dissolve' | 'add' | { readonly remove:
 
 const roles: readonly RoleJson[] = ['ROLE_MEMBER', 'ROLE_ADMIN', 'ROLE_OWNER']
 
-/** One conversation: its size, its members, and, for a reason, what is in it. */
+/** One conversation: its size, its members, and, after a reason was given, its messages. */
 export function Conversation({ conv }: { readonly conv: string }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
@@ -100,9 +100,9 @@ function Ask({ asking, c, tenant, conv, onClose }: { readonly asking: Exclude<As
   }
 }
 
-const most = 200 // bytes of a reason
+const most = 200 // the most bytes of a reason
 
-/** What was written, for a reason that the audit log keeps. */
+/** The messages of a conversation. The operator has to give a reason, which the audit log keeps. */
 function History({ tenant, conv }: { readonly tenant: string; readonly conv: string }): ReactElement {
   const tr = useTranslation()
   const { t } = tr

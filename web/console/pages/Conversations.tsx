@@ -9,9 +9,12 @@ import { type Column, Listing, type Page, useOrder } from '../parts/Table.js'
 import type { ConversationInfoJson, ConvStateJson, ListConversationsResponseJson, ListUserConversationsResponseJson } from '../wire/types_gen.js'
 import { Conversation, stateOf } from './Conversation.js'
 
-const convLength = 21 // signs of a conversation id
+const convLength = 21 // characters of a conversation id
 
-/** Groups by the beginning of their title, all conversations of a user, or any by its id; and one of them. */
+/**
+ * The search for conversations: groups by the beginning of their title, all of a user, or one by its id. With an id
+ * in the address, the page of that conversation.
+ */
 export function Conversations(): ReactElement {
   const { id } = useAddress()
   return id === '' ? <List /> : <Conversation conv={id} key={id} />
@@ -56,7 +59,7 @@ function columnsOfUser(tr: Translation, tenant: string, user: string): readonly 
   ]
 }
 
-/** Also direct conversations: with whom, and nothing of what is in them. */
+/** The conversations of a user, direct ones included: with whom, but no messages. */
 function OfUser({ user }: { readonly user: string }): ReactElement {
   const tr = useTranslation()
   const { tenant = '', from = '' } = useAddress().query

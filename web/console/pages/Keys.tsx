@@ -8,7 +8,7 @@ import { Scopes } from '../parts/Scopes.js'
 import { type Column, Listing } from '../parts/Table.js'
 import type { KeyInfoJson } from '../wire/types_gen.js'
 
-/** Admin keys, with which back ends and the command line call. */
+/** The admin keys, which back ends and the command line use. */
 export function Keys(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

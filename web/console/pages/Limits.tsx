@@ -16,7 +16,7 @@ const lookMs = 5000
 const camel = (name: string): Limit => name.replace(/_(\w)/g, (_, c: string) => c.toUpperCase()) as Limit
 const say = (v: string | undefined, { t }: Translation): string => Number(v ?? 0) < 0 ? t('noLimit') : v ?? '0'
 
-/** The values that a limit has, and the nodes on which it has them. */
+/** Returns the values of a limit, each with the nodes that have it. */
 function valuesOf(name: Limit, { nodes = [] }: ClusterLimitsJson): readonly (readonly [string, readonly string[]])[] {
   const by = new Map<string, string[]>()
   for (const n of nodes) {
@@ -26,14 +26,14 @@ function valuesOf(name: Limit, { nodes = [] }: ClusterLimitsJson): readonly (rea
   return [...by]
 }
 
-/** The limits of all nodes. What a change does is asked of them before it is done. */
+/** The limits of all nodes. The nodes are asked for a preview before a change is made. */
 export function Limits(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
   const { answer, error, again } = useCall('AdminService/GetLimits', {}, lookMs)
   const [typed, setTyped] = useState<Readonly<Partial<Record<Limit, string>>>>({})
   const [asking, setAsking] = useState<{ readonly changes: readonly Changed[]; readonly silent: readonly string[] }>()
-  const [missed, setMissed] = useState<readonly string[]>([]) // nodes that did not answer to the last change
+  const [missed, setMissed] = useState<readonly string[]>([]) // nodes that did not answer the last change
   const [refused, setRefused] = useState<CallError>()
   const values = (name: Limit): ReturnType<typeof valuesOf> => answer ? valuesOf(name, answer) : []
   const wanted = Object.fromEntries(Object.entries(typed).filter(([name, v]) => /^-?\d+$/.test(v) && v !== '0' && values(name as Limit).some(([now]) => now !== v))) as ServerLimitsJson

@@ -11,7 +11,7 @@ import type { EnrollmentCodeJson, OperatorInfoJson } from '../wire/types_gen.js'
 
 type Asking = '' | 'create' | { readonly what: 'scopes' | 'disabled' | 'reset' | 'remove'; readonly of: OperatorInfoJson }
 
-/** The people who may log in here, and what each of them may do. */
+/** The operators, and the scopes of each. */
 export function Operators(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

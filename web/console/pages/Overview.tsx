@@ -10,7 +10,7 @@ import { Facts, Guide, Link, Mark, Part } from '../parts/Facts.js'
 import { type Column, Table } from '../parts/Table.js'
 import type { IncidentJson, LargeConversationJson, NodeReportJson, OverviewJson, SampleJson, TenantTotalsJson } from '../wire/types_gen.js'
 
-/** What an operator leaves open all day: how it is, what to do, and how it was in the last hour. */
+/** The page that operators leave open: the health, the incidents with what to do, and the last hour. */
 export function Overview(): ReactElement {
   const tr = useTranslation()
   const live = useLive()
@@ -48,7 +48,7 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
   )
 }
 
-/** The page to look at, of each incident that has one. */
+/** The page with more about an incident, by its code. */
 const placeOf: Readonly<Record<string, readonly [string, Key]>> = {
   logins_wrong: ['refusals', 'refusals'], refusals_many: ['refusals', 'refusals'], backup_none: ['backups', 'backups'], backup_old: ['backups', 'backups'], backup_unsound: ['backups', 'backups'], greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
   node_apart: ['cluster', 'cluster'], node_slow: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], not_ready: ['log', 'log'],
@@ -79,7 +79,7 @@ function Incidents({ incidents, nodes, now }: { readonly incidents: readonly Inc
   )
 }
 
-/** What was wrong in the last day. */
+/** The incidents that ended in the last day. */
 function Past({ past, nodes }: { readonly past: readonly IncidentJson[]; readonly nodes: readonly NodeReportJson[] }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
@@ -98,14 +98,14 @@ function Past({ past, nodes }: { readonly past: readonly IncidentJson[]; readonl
   )
 }
 
-/** How much there is, of all tenants and of each. */
+/** The totals: of all tenants, and of each. */
 function Totals({ overview }: { readonly overview: OverviewJson }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
   const nodes = overview.nodes ?? []
   const tenants = overview.totals?.tenants ?? []
   const counted = (f: (x: TenantTotalsJson) => string | undefined): string => overview.totals ? number(sum(tenants, f), tr) : '–'
-  const sized = tenants.length > 0 && tenants.every((x) => x.messages !== undefined) // else a part of the store cannot be read
+  const sized = tenants.length > 0 && tenants.every((x) => x.messages !== undefined) // otherwise a part of the store cannot be read
   const largest = overview.totals?.largest ?? []
   const onDisk = nodes.flatMap((n) => n.storage?.kind === 'postgres' ? [] : [n])
   return (
@@ -177,7 +177,7 @@ function Charts({ samples }: { readonly samples: readonly SampleJson[] }): React
   const { t } = useTranslation()
   const times = useMemo(() => samples.map((s) => Number(s.timeMs) / 1000), [samples])
   const of = (f: (s: SampleJson) => number | undefined): number[] => samples.map((s) => f(s) ?? 0)
-  const measured = (f: (s: SampleJson) => number | undefined): (number | null)[] => samples.map((s) => f(s) || null) // 0: nothing was measured
+  const measured = (f: (s: SampleJson) => number | undefined): (number | null)[] => samples.map((s) => f(s) || null) // 0: there was no measurement
   return (
     <section className="charts" aria-label={t('lastHour')}>
       <Chart title={t('sends')} unit={t('perSecond')} times={times} lines={[{ name: t('offered'), color: 'chart-2', values: of((s) => s.offered) }, { name: t('accepted'), color: 'chart-1', values: of((s) => s.accepted) }, { name: t('refusedRate'), color: 'chart-3', values: of((s) => s.refusedSends) }]} />
@@ -226,7 +226,7 @@ function Nodes({ nodes, now, partitions, unowned, misplaced }: NodesProps): Reac
   )
 }
 
-/** A gauge with what it may be at most. */
+/** A gauge and its limit. */
 function Bar({ name, value, limit, text }: { readonly name: string; readonly value: number; readonly limit: number; readonly text: string }): ReactElement {
   return <div className="bar"><span className="cut" title={name}>{name}</span>{limit > 0 ? <meter aria-label={name} min={0} max={limit} high={limit * 0.8} value={Math.min(value, limit)} /> : <span />}<span className="end">{text}</span></div>
 }

@@ -31,7 +31,7 @@ export function RefusalTable({ refusals }: { readonly refusals: readonly Refusal
   return <Table label={tr.t('refusals')} columns={columnsOf(tr)} rows={refusals} keyOf={keyOf} empty={tr.t('noRefusals')} />
 }
 
-/** One row for each user, or address, and code. */
+/** Returns the columns of the grouped list: one row for each user, or address, and code. */
 function columnsOfGroups(tr: Translation): readonly Column<RefusalJson>[] {
   const { t } = tr
   const by = Object.fromEntries(columnsOf(tr).map((c) => [c.title, c]))
@@ -45,7 +45,7 @@ function columnsOfGroups(tr: Translation): readonly Column<RefusalJson>[] {
   ]
 }
 
-/** What clients were refused in the last hour, on all nodes. */
+/** The refusals of the last hour, on all nodes. */
 export function Refusals(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

@@ -23,7 +23,7 @@ function Card({ title, children }: { readonly title: string; readonly children: 
 
 const digitsOnly = { inputMode: 'numeric', pattern: '[0-9]{6}', maxLength: 6, autoComplete: 'one-time-code' } as const
 
-/** Where operators log in. The address stays, so that they come back to where they were. */
+/** The log-in page of operators. The address stays, so that they get back to their page. */
 export function SignIn(): ReactElement {
   const { t } = useTranslation()
   const [how, setHow] = useState<'person' | 'key'>('person')
@@ -56,7 +56,7 @@ export function SignIn(): ReactElement {
   )
 }
 
-/** Where somebody becomes an operator: the first one by the setup link, others by an invitation. */
+/** The page where a person becomes an operator: the first one by the setup link, others by an invitation. */
 export function Enroll({ code, onDone }: { readonly code: string; readonly onDone: () => void }): ReactElement {
   const { t } = useTranslation()
   const [offer, setOffer] = useState<BeginEnrollmentResponseJson>()
@@ -116,7 +116,7 @@ export function Enroll({ code, onDone }: { readonly code: string; readonly onDon
   )
 }
 
-/** Something that is tried, and why it did not work. */
+/** Runs an attempt, and keeps its error. */
 function useAttempt(): { readonly busy: boolean; readonly error: CallError | undefined; readonly run: (what: () => Promise<void>) => Promise<void> } {
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<CallError>()

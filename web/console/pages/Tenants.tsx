@@ -12,7 +12,7 @@ const registrations = ['REGISTRATION_UNSPECIFIED', 'REGISTRATION_OPEN', 'REGISTR
 type Registration = typeof registrations[number]
 const dayS = 86_400
 
-/** Who may make an account, by tenant. */
+/** The tenants: who may create an account in each. */
 export function Tenants(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

@@ -12,11 +12,11 @@ import type { TracedRecipientJson, TraceMessageRequestJson, TraceMessageResponse
 import { RefusalTable } from './Refusals.js'
 import { WhyNot } from './User.js'
 
-const lookMs = 2000 // a message that waits may arrive while somebody looks on
+const lookMs = 2000 // repeated, because a waiting message may arrive meanwhile
 
 type How = 'client' | 'seq' | 'user'
 
-/** Why a message did not arrive, and why somebody is not connected. The question is in the address. */
+/** Explains why a message did not arrive, or why a user is not connected. The question is in the address. */
 export function Trace(): ReactElement {
   const { t } = useTranslation()
   const { query } = useAddress()
@@ -35,7 +35,7 @@ export function Trace(): ReactElement {
   )
 }
 
-/** What is asked, as it is in the address until another one is sent. */
+/** The fields of the question. Their values are in the address after they are submitted. */
 function Question({ how }: { readonly how: How }): ReactElement {
   const { t } = useTranslation()
   const { query } = useAddress()

@@ -12,11 +12,11 @@ import { may } from '../session.js'
 import type { ConvStateJson, DeviceJson, SessionInfoJson, UserInfoJson } from '../wire/types_gen.js'
 import { RefusalTable } from './Refusals.js'
 
-const lookMs = 5000 // between two looks at what a user is connected with
+const lookMs = 5000 // between two look-ups of the sessions
 
 type Asking = '' | 'disable' | 'enable' | 'logOutAll' | 'password' | { readonly device: DeviceJson }
 
-/** One user: what they are connected with, why they are not, and what an operator can do. */
+/** One user: the sessions, the reason why there is none, and the actions of an operator. */
 export function User({ user }: { readonly user: string }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
@@ -61,7 +61,7 @@ export function User({ user }: { readonly user: string }): ReactElement {
   )
 }
 
-/** Why this user is not connected; asked for anew by itself. */
+/** Explains why this user is not connected. It is refreshed every 5 s. */
 export function WhyNot({ tenant, user }: { readonly tenant: string; readonly user: string }): ReactElement {
   const tr = useTranslation()
   const { t } = tr

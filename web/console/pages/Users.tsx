@@ -14,7 +14,10 @@ import { User } from './User.js'
 
 const pageRows = 50
 
-/** Users by the beginning of their id or of their display name; and one of them. */
+/**
+ * The search for users, by the beginning of the id or the display name. With an id in the address, the page of that
+ * user.
+ */
 export function Users(): ReactElement {
   const { id } = useAddress()
   return id === '' ? <UserList /> : <User user={id} key={id} />
@@ -72,7 +75,7 @@ function Create({ tenant, onClose }: { readonly tenant: string; readonly onClose
   const run = async (requestId: string): Promise<void> => {
     const made = await call('AdminService/CreateUsers', { tenant, users: [user.trim()] })
     if (password === '') setToken(made.tokens?.[0]?.token ?? '')
-    else await call('AdminService/SetPassword', { tenant, user: user.trim(), password, requestId }) // which revokes the token
+    else await call('AdminService/SetPassword', { tenant, user: user.trim(), password, requestId }) // the password revokes the token
   }
   return (
     <Change

@@ -14,21 +14,24 @@ export interface Changed {
 
 interface ChangeProps<Result> {
   readonly title: string
-  readonly text?: string // what it means for the people concerned
+  readonly text?: string // what the change means for the people concerned
   readonly changes?: readonly Changed[]
   readonly action: string // on the button
   readonly danger?: boolean
   readonly ready?: boolean // false: a field is not filled in yet
-  readonly done: string | ((result: Result) => string) // told afterwards
-  readonly progress?: string // told meanwhile
+  readonly done: string | ((result: Result) => string) // shown afterwards
+  readonly progress?: string // shown meanwhile
   readonly children?: ReactNode // fields
-  /** Does it. A retry after an answer that was lost has the same request id, so it happens once. */
+  /** Makes the change. A retry after a lost answer has the same request id, so the change is made once. */
   readonly run: (requestId: string) => Promise<Result>
   readonly onClose: () => void
-  readonly onDone?: () => void // instead of onClose, after it was done
+  readonly onDone?: () => void // called instead of onClose after the change
 }
 
-/** Asks before something is changed, and shows what. Who closes it meanwhile is still told how it ended. */
+/**
+ * A dialog that asks before a change, and shows the changed values. If the operator closes it meanwhile, a toast
+ * still reports the result.
+ */
 export function Change<Result>({ title, text, changes = [], action, danger, ready = true, done, progress, children, run, onClose, onDone = onClose }: ChangeProps<Result>): ReactElement {
   const tr = useTranslation()
   const { t } = tr
@@ -48,12 +51,12 @@ export function Change<Result>({ title, text, changes = [], action, danger, read
     try {
       const result = await run(id.current)
       toast(typeof done === 'string' ? done : done(result))
-      if (open.current) onDone() // else it would close what was opened since
+      if (open.current) onDone() // otherwise it would close a dialog that was opened since
     } catch (e) {
       const why = e instanceof CallError ? e : new CallError('internal', String(e))
       if (open.current) setError(why)
       else toast(`${title} ${named(tr, 'error', why.code)} ${why.code === 'network' ? '' : why.message}`)
-      if (e instanceof CallError && e.code !== 'network') id.current = randomId() // it was refused: the next try is another one
+      if (e instanceof CallError && e.code !== 'network') id.current = randomId() // a refused call was not made, so the next try is a new one
     } finally {
       setBusy(false)
     }
@@ -92,6 +95,6 @@ export function Once({ title, text, secret, onClose }: { readonly title: string;
 
 export function Secret({ secret }: { readonly secret: string }): ReactElement {
   const { t } = useTranslation()
-  const copy = (): void => void navigator.clipboard.writeText(secret).then(() => toast(t('copied')), () => {}) // the text can be marked by hand
+  const copy = (): void => void navigator.clipboard.writeText(secret).then(() => toast(t('copied')), () => {}) // the secret can be copied by hand
   return <div className="secret"><code>{secret}</code>{'clipboard' in navigator && <Button small onClick={copy}>{t('copy')}</Button>}</div>
 }

@@ -8,7 +8,7 @@ import { lonely, tick } from './axis.js'
 
 export interface Line {
   readonly name: string
-  readonly color: string // a token
+  readonly color: string // name of a colour token
   readonly values: readonly (number | null)[]
 }
 
@@ -20,12 +20,12 @@ interface ChartProps {
 }
 
 const heightPx = 150
-const secondsUpToS = 600 // of a shorter time the axis shows seconds
-const stepsS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800] // between two times on the axis
+const secondsUpToS = 600 // for a shorter period the axis shows seconds
+const stepsS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800] // possible steps between two times on the axis
 const timesPx = 26
-const labelPx = 56 // of a time; the last one stands at the edge
+const labelPx = 56 // width of a time; half of the last one is right of the chart
 
-/** A token as a canvas takes it: light-dark() is resolved on an element only. */
+/** Returns a colour token in a form for a canvas. light-dark() is only resolved on an element. */
 function color(name: string): string {
   const probe = document.createElement('span')
   probe.style.color = `var(--${name})`
@@ -35,7 +35,10 @@ function color(name: string): string {
   return c
 }
 
-/** Lines over the last hour. It is made anew for another language or theme only; values are put into it, while it is in view: five charts a second are much work for a phone. */
+/**
+ * A chart of lines over the last hour. It is built anew only for another language or theme. New values are put into
+ * it only while it is in view, because five charts a second are much work for a phone.
+ */
 export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
   const tr = useTranslation()
   const { theme } = usePreferences()
@@ -55,7 +58,7 @@ export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
       const quiet = color('text-quiet')
       const axis: uPlot.Axis = { stroke: quiet, grid: { stroke: color('line'), width: 1 }, ticks: { show: false }, font: `12px ${getComputedStyle(document.body).fontFamily}` }
       const at = new Intl.DateTimeFormat(tr.tag, { timeStyle: 'short', hourCycle: 'h23' })
-      const told = (v: number | null | undefined): string => v === null || v === undefined ? '–' : `${number(v, tr)} ${unit}` // the newest one, while no pointer asks for another
+      const told = (v: number | null | undefined): string => v === null || v === undefined ? '–' : `${number(v, tr)} ${unit}` // the newest value, unless the pointer is on another one
       const exact = new Intl.DateTimeFormat(tr.tag, { timeStyle: 'medium', hourCycle: 'h23' })
       chart.current = new uPlot({
         width: element.clientWidth || 300, height: heightPx, ms: 1e-3, padding: [null, labelPx / 2, null, null],

@@ -1,12 +1,12 @@
 import type { ReactElement, ReactNode } from 'react'
 import { addressOf, go } from '../address.js'
 
-/** Names and values of one thing. */
+/** A list of names and values. */
 export function Facts({ of }: { readonly of: readonly (readonly [string, ReactNode])[] }): ReactElement {
   return <dl className="facts">{of.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
 }
 
-/** A link inside the console: without a load of the page, unless another tab is wanted. */
+/** A link inside the console. It does not reload the page, unless it is opened in another tab. */
 export function Link({ page, id = '', query = {}, current, className, children }: { readonly page: string; readonly id?: string; readonly query?: Readonly<Record<string, string>>; readonly current?: boolean; readonly className?: string; readonly children: ReactNode }): ReactElement {
   const to = addressOf(page, id, query)
   return (
@@ -32,7 +32,7 @@ export function Part({ title, actions, children }: { readonly title: string; rea
   return <section className="part"><div className="part-head"><h2>{title}</h2>{actions}</div>{children}</section>
 }
 
-/** A word with a colour that says how good it is; the word says it too. */
+/** A word with a colour that shows how good it is. The word itself says it too. */
 export function Mark({ look, children }: { readonly look: 'good' | 'warn' | 'bad' | 'quiet'; readonly children: ReactNode }): ReactElement {
   return <span className={`mark mark-${look}`}>{children}</span>
 }

@@ -3,10 +3,10 @@ import { Button } from '../../ui/index.js'
 import { number } from '../formats.js'
 import { useTranslation } from '../i18n/index.js'
 
-const foldedSigns = 600 // of a text that is longer
-const longSigns = 2 * foldedSigns // a text that is a little longer is shown whole
+const foldedSigns = 600 // characters that are shown of a folded text
+const longSigns = 2 * foldedSigns // a shorter text is not folded
 
-/** A text as it is written. Of a long one the beginning is shown until all of it is asked for. */
+/** A text as it was written. A long one is cut until the operator asks for all of it. */
 export function Folded({ text }: { readonly text: string }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
@@ -20,7 +20,7 @@ export function Folded({ text }: { readonly text: string }): ReactElement {
   )
 }
 
-/** The first signs, without half of one. */
+/** Returns the first characters, without half of a surrogate pair. */
 function beginning(text: string): string {
   const cut = text.slice(0, foldedSigns)
   return /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut

@@ -2,7 +2,7 @@ import type { ReactElement } from 'react'
 import { prefer, usePreferences } from '../../src/preferences.js'
 import { useTranslation } from '../i18n/index.js'
 
-/** The language and the theme, as this browser keeps them. */
+/** The choice of language and theme, kept in this browser. */
 export function Looks(): ReactElement {
   const { t } = useTranslation()
   const { language, theme } = usePreferences()

@@ -3,7 +3,7 @@ import { named, useTranslation } from '../i18n/index.js'
 
 const scopes = ['admin', 'users', 'tokens', 'conversations', 'messages', 'server', 'backup'] as const
 
-/** What somebody may do. The scope admin covers the others. */
+/** The choice of scopes. The scope admin includes the others. */
 export function Scopes({ value, onChange }: { readonly value: readonly string[]; readonly onChange: (scopes: readonly string[]) => void }): ReactElement {
   const tr = useTranslation()
   const all = value.includes('admin')

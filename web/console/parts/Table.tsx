@@ -8,26 +8,26 @@ import { Trouble } from './Trouble.js'
 export interface Column<Row> {
   readonly title: string
   readonly cell: (row: Row) => ReactNode
-  readonly text?: (row: Row) => string | number // of the CSV; without it the column is not in the file
-  readonly end?: boolean // numbers stand at the end
-  readonly wide?: boolean // takes the room that is left
-  readonly action?: boolean // what can be done with the row: stands at the end, and stays in view
-  readonly order?: string // the value of `by` in the address for which the server orders the rows by this column; without one it cannot
+  readonly text?: (row: Row) => string | number // the value in the CSV file; absent: the file lacks the column
+  readonly end?: boolean // aligned to the end, for numbers
+  readonly wide?: boolean // takes the remaining width
+  readonly action?: boolean // has the actions on the row: at the end, always in view
+  readonly order?: string // the value of `by` in the address when the server orders by this column; absent: it cannot
 }
 
-/** How the server has ordered the rows: by a column, and from which end. */
+/** The order of the rows: the column, and the direction. */
 export interface Order {
   readonly by: string
   readonly down: boolean
 }
 
-/** The order that the address asks for, as `by` and `order`. */
+/** Returns the order from the address: `by` and `order`. */
 export function useOrder(down = false): Order {
   const { by = '', order = '' } = useAddress().query
   return { by, down: order === '' ? down : order === 'down' }
 }
 
-/** A page of rows, and where the next one begins; '' where there is none. */
+/** A page of rows, and where the next one begins; '': there is none. */
 export interface Page<Row> {
   readonly rows: readonly Row[]
   readonly next: string
@@ -46,7 +46,10 @@ function classOf<Row>({ end, wide, action }: Column<Row>): string | undefined {
   return action ? 'end action' : end ? 'end' : wide ? 'wide' : undefined
 }
 
-/** The head of a column. By a column that the server can order by it is a button, which turns the order round if it is by this column already. */
+/**
+ * The head of a column. If the server can order by the column, it is a button, which orders by it or reverses the
+ * order.
+ */
 function Head({ title, className, by, order }: { readonly title: string; readonly className: string | undefined; readonly by: string | undefined; readonly order: Order | undefined }): ReactElement {
   if (by === undefined || !order) return <th scope="col" className={className}>{title}</th>
   const now = by === order.by
@@ -57,7 +60,7 @@ function Head({ title, className, by, order }: { readonly title: string; readonl
   )
 }
 
-/** Rows with a head. Up and down go from row to row, by their first link or button. */
+/** A table. Arrow up and down move the focus from row to row, to the first link or button. */
 export function Table<Row>({ label, columns, rows, keyOf, empty, order }: TableProps<Row>): ReactElement {
   const move = (e: KeyboardEvent<HTMLTableElement>): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[e.key]
@@ -83,9 +86,11 @@ export function Table<Row>({ label, columns, rows, keyOf, empty, order }: TableP
   )
 }
 
-const csvMost = 10_000 // rows; more are a job for the command line
+const csvMost = 10_000 // the most rows; for more there is the command line
 
-/** A cell of a CSV. A program for tables would run what begins like a formula. */
+/**
+ * Returns a cell of a CSV. A spreadsheet would run a text that begins like a formula, so such a text gets a quote.
+ */
 function csvCell(value: string | number): string {
   const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
@@ -102,17 +107,17 @@ function download(name: string, text: string): void {
   link.href = url
   link.download = name
   link.click()
-  setTimeout(() => URL.revokeObjectURL(url), 10_000) // the browser has begun to read it by then
+  setTimeout(() => URL.revokeObjectURL(url), 10_000) // by then the browser has begun to read it
 }
 
 interface ListingProps<Row> extends Omit<TableProps<Row>, 'rows'> {
-  readonly name: string // of the CSV
-  readonly page: Page<Row> | undefined // that the address asks for
+  readonly name: string // name of the CSV file
+  readonly page: Page<Row> | undefined // the page that the address names
   readonly error: CallError | undefined
-  readonly load: (from: string) => Promise<Page<Row>> // of any page, '' for the first one
+  readonly load: (from: string) => Promise<Page<Row>> // loads any page; '': the first one
 }
 
-/** A table whose pages come from the server. Where the page begins is in the address, as `from`. */
+/** A table whose pages the server provides. `from` in the address says where the page begins. */
 export function Listing<Row>({ name, page, error, load, ...table }: ListingProps<Row>): ReactElement {
   const { t } = useTranslation()
   const { from = '' } = useAddress().query

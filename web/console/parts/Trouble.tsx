@@ -4,7 +4,7 @@ import type { CallError } from '../call.js'
 import { en } from '../i18n/en.js'
 import { named, useTranslation } from '../i18n/index.js'
 
-/** Why something could not be shown or done. What no text is for is said as the server said it. */
+/** Shows the error of a call: the text for its code, and the message of the server if that says more. */
 export function Trouble({ error }: { readonly error: CallError }): ReactElement {
   const tr = useTranslation()
   const text = named(tr, 'error', error.code)
@@ -17,7 +17,7 @@ export function Trouble({ error }: { readonly error: CallError }): ReactElement 
   )
 }
 
-/** Tells whether the server says no more than the code does. */
+/** Whether the message of the server says no more than the text for its code. */
 function isThatOf({ code, message }: CallError): boolean {
   const plain = (sentence: unknown): string => String(sentence).toLowerCase().replace(/\.$/, '')
   return message === '' || plain(message).startsWith(plain(en[`error_${code}` as keyof typeof en]))

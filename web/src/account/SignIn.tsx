@@ -15,7 +15,7 @@ const leastPassword = 8 // P-11.1
 
 const hasOtherLetters = (text: string): boolean => /[^\P{L}A-Za-z]/u.test(text)
 
-/** The page where people log in, or make an account if the server lets them. */
+/** The page where people log in, or create an account if the server allows that. */
 export function SignIn({ note }: { readonly note?: string }): ReactElement {
   const { t, language } = useTranslation()
   const [making, setMaking] = useState(false)

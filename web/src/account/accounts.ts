@@ -23,7 +23,10 @@ export function allAccounts(): readonly string[] {
   return accounts
 }
 
-/** Whether this browser may keep something of an account: after a logout it may not. An element of a page keeps the device of its account, and stands in no list. */
+/**
+ * Whether this browser may keep data of an account. After a logout it may not. The account of a <petrel-chat>
+ * element is in no list, but has a kept device id.
+ */
 export function mayKeep(account: string): boolean {
   return accounts.includes(account) || recall(`${account}:device`) !== ''
 }

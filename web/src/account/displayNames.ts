@@ -1,24 +1,24 @@
 import { type Client, isPetrelError } from '@petrel-im/sdk'
 import { keep, recall } from '../browserStorage.js'
 
-const askEveryMs = 2500 // the server lets a user look up 30 others in a minute, and as many at once
-const atOnce = 20 // that do not wait: a list that is shown for the first time has its names at once
+const askEveryMs = 2500 // the server allows 30 look-ups a minute, and 30 at once
+const atOnce = 20 // look-ups without a wait, so that a new list has its names at once
 const freshMs = 3600_000
-const openedFreshMs = 10_000 // of somebody whose chat is opened
+const openedFreshMs = 10_000 // the same for a user whose chat is opened
 const pauseMs = 60_000 // after a refusal
 
 interface Known {
   readonly name: string
-  readonly atMs: number // when it was asked for
+  readonly atMs: number // when the name was learned
 }
 
-/** The display names of other users. They are requested one by one, when a view shows them. */
+/** The display names of other users. They are looked up one by one when a view shows them. */
 export class Names {
   readonly #client: Client
   readonly #key: string
   readonly #known = new Map<string, Known>()
   #wanted = new Set<string>()
-  readonly #newlyWanted = new Set<string>() // since the last question
+  readonly #newlyWanted = new Set<string>() // added since the last look-up
   readonly #listeners = new Set<() => void>()
   #timer: ReturnType<typeof setTimeout> | undefined
   #ended = false
@@ -30,7 +30,7 @@ export class Names {
     try {
       for (const [id, known] of Object.entries(JSON.parse(recall(this.#key) || '{}') as Record<string, Known>)) this.#known.set(id, known)
     } catch {
-      // They are asked for again.
+      // The names are looked up again.
     }
   }
 
@@ -39,19 +39,19 @@ export class Names {
     return () => this.#listeners.delete(f)
   }
 
-  /** The display name of a user, or the id until it is known. */
+  /** Returns the display name of a user, or the id until the name is known. */
   of(user: string): string {
     return this.#known.get(user)?.name || user
   }
 
-  /** A view shows the user, or the person has opened the chat with them. */
+  /** Looks a user up, unless the known name is fresh. opened: the person has opened the chat with that user. */
   want(user: string, opened = false): void {
     if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - (opened ? openedFreshMs : freshMs)) return
     this.#newlyWanted.add(user)
     this.#timer ??= setTimeout(() => void this.#ask(), 0)
   }
 
-  /** Takes a name that another answer has brought. */
+  /** Takes a name from the answer of another call. */
   learn(user: string, name: string): void {
     if (this.#ended) return
     const before = this.of(user)
@@ -69,7 +69,7 @@ export class Names {
   }
 
   async #ask(): Promise<void> {
-    this.#wanted = new Set([...this.#newlyWanted, ...this.#wanted]) // names that came into view last are read first: a chat that opens does not wait for a long list
+    this.#wanted = new Set([...this.#newlyWanted, ...this.#wanted]) // the newest wishes come first, so that a chat that opens does not wait for a long list
     this.#newlyWanted.clear()
     const [user] = this.#wanted
     let next = ++this.#asked < atOnce ? 0 : askEveryMs

@@ -1,6 +1,9 @@
 import { type Account, type Client, isPetrelError } from '@petrel-im/sdk'
 
-/** Finds a user by the name that a person has typed: as it is, or in small letters, because telephones begin a word with a capital. Rejects with no_user if there is neither. */
+/**
+ * Finds a user by the id that a person has typed: as it is, or else in small letters, because telephones begin a
+ * word with a capital. It rejects with no_user if there is neither.
+ */
 export async function findUser(client: Client, typed: string, options: { readonly signal?: AbortSignal } = {}): Promise<Account> {
   try {
     return await client.getUser(typed, options)

@@ -11,34 +11,34 @@ import { watchFor } from './presenceWatch.js'
 const tenant = 'default'
 const forEver = Number.MAX_SAFE_INTEGER
 
-/** The credentials of a login. */
+/** The user and password of a login. */
 export interface Credentials {
   readonly user: string
   readonly password: string
 }
 
-/** A session that is opened, or was. */
+/** A session that is opening or open. */
 interface Opening {
   readonly promise: Promise<Session | undefined>
   session: Session | undefined | null // null: the promise is not resolved yet
 }
 
-/** The sessions of this page, at most one of each account that has logged in at this browser. */
+/** The sessions of this page, at most one for each account that is logged in at this browser. */
 class SessionStore {
   readonly #auth = new Auth(location.origin)
   readonly #openings = new Map<string, Opening>() // by account
-  readonly #leaving = new Set<string>() // accounts that are being logged out here
-  readonly #unstored = new Set<string>() // accounts whose store has failed: this page keeps nothing of them
-  readonly #memory = new Map<string, TokenStorage>() // of accounts whose tokens the browser does not keep
+  readonly #leaving = new Set<string>() // accounts whose logout is under way here
+  readonly #unstored = new Set<string>() // accounts whose store has failed: this page uses none for them
+  readonly #memory = new Map<string, TokenStorage>() // tokens of accounts that the browser cannot keep
 
   constructor() {
-    onKept((name) => { // another tab may have logged in to an account that had no session
+    onKept((name) => { // another tab may have logged in to an account without a session here
       if (name !== 'accounts') return
       for (const [user, { session }] of this.#openings) if (session === undefined) this.#openings.delete(user)
     })
   }
 
-  /** The session of an account; undefined: nobody has logged in to it here. */
+  /** Returns the session of an account; undefined: the account is not logged in here. */
   open(user: string): Promise<Session | undefined> {
     let opening = this.#openings.get(user)
     if (!opening) {
@@ -49,26 +49,26 @@ class SessionStore {
     return opening.promise
   }
 
-  /** The session of an account, if it is open already. */
+  /** Returns the session of an account, if it is open; null: it is opening; undefined: there is none. */
   opened(user: string): Session | undefined | null {
     return this.#openings.get(user)?.session
   }
 
   async #make(user: string): Promise<Session | undefined> {
-    if (!allAccounts().includes(user)) return undefined // to ask for the tokens of an account makes a database for them
+    if (!allAccounts().includes(user)) return undefined // reading the tokens would create a database for them
     const kept = this.#tokensOf(user)
     const make = (of: string): Client => new Client({
       url: location.origin, token: async (old, signal) => (await kept).tokens.token(old, signal), deviceKind: 'web', client: version,
       store: browserStore(`${tenant}/${user}`, this.#unstored.has(user) ? {} : undefined), newest: 40, ...(of === '' ? {} : { device: of }),
     })
-    // The tokens say which device this is. While they are read, so is what is kept of the account:
-    // as a rule the device is the one that is kept by itself.
+    // The tokens name the device. The store of the account is opened while they are read, with the device id that
+    // is kept separately: usually it is the same one.
     const device = recall(`${user}:device`)
     let client: Client | undefined = make(device)
-    client.open().catch(() => {}) // it is asked again below
+    client.open().catch(() => {}) // it is opened again below, where an error counts
     const { have } = await kept
     if (have?.device !== device) {
-      await client.close().catch(() => {}) // nothing was changed
+      await client.close().catch(() => {}) // nothing was written yet
       client = undefined
     }
     if (!have) {
@@ -83,7 +83,10 @@ class SessionStore {
     return session
   }
 
-  /** The tokens of an account, and what is kept of them now. Where the browser keeps none, memory has them while the page is open. */
+  /**
+   * Returns the tokens of an account, and their present value. If the browser cannot keep them, they are kept in
+   * memory while the page is open.
+   */
   async #tokensOf(user: string): Promise<{ readonly tokens: SavedTokens; readonly have: Tokens | undefined }> {
     let storage = this.#memory.get(user)
     let have: Tokens | undefined
@@ -97,14 +100,17 @@ class SessionStore {
     return { tokens: new SavedTokens(this.#auth, storage), have }
   }
 
-  /** Continues in this page without a store. The content of the store stays. */
+  /** Lets the account go on in this page without a store. The content of the store stays. */
   async goOnWithoutStore(s: Session): Promise<void> {
     this.#unstored.add(s.user)
-    await s.client.close().catch(() => {}) // its store has failed
+    await s.client.close().catch(() => {}) // closing may fail as well, because the store has failed
     this.#openings.delete(s.user)
   }
 
-  /** Logs in by the user name as it is typed, or in small letters, because telephones begin a word with a capital. Returns the user. */
+  /**
+   * Logs in by the user id as it was typed, or else in small letters, because telephones begin a word with a
+   * capital. It returns the user id.
+   */
   async logIn(c: Credentials): Promise<string> {
     const tokens = await this.#auth.login({ ...c, device: deviceOf(c.user) }).catch((why: unknown) => {
       const user = c.user.toLowerCase()
@@ -125,13 +131,13 @@ class SessionStore {
 
   async #admit(tokens: Tokens): Promise<void> {
     await (await this.#tokensOf(tokens.user)).tokens.save(tokens)
-    this.#openings.delete(tokens.user) // it has former tokens
+    this.#openings.delete(tokens.user) // the former session has the old tokens
     addAccount(tokens.user)
   }
 
   /**
-   * Logs in with a token of the operator, as the links of `petrel demo` have it, and returns its
-   * user; '': the server does not take it. An account with a login of its own keeps that.
+   * Logs in with an access token from a link of `petrel demo`, and returns its user; '': the server refuses it. If
+   * the account has a login of its own here, that one stays.
    */
   async admitToken(token: string): Promise<string> {
     const user = token.split('.')[1] ?? ''
@@ -141,7 +147,7 @@ class SessionStore {
     return user
   }
 
-  /** Logs out: the server voids the tokens, and nothing of the account stays here. */
+  /** Logs out: the server voids the tokens, and all data of the account is removed here. */
   async #logOut(s: Session): Promise<void> {
     this.#leaving.add(s.user)
     try {
@@ -152,18 +158,21 @@ class SessionStore {
     }
   }
 
-  /** Whether the person has just logged out: then void tokens are expected. */
+  /** Whether a logout is under way here. Then void tokens are no news. */
   isLeaving(user: string): boolean {
     return this.#leaving.has(user)
   }
 
-  /** Removes the data of an account whose tokens are void already. */
+  /** Removes all data of an account whose tokens are void already. */
   async leave(s: Session): Promise<void> {
     await s.client.forget()
     await this.#clear(s)
   }
 
-  /** The server has voided the tokens: nothing of the account stays here. About messages that are not sent the person decides first. */
+  /**
+   * Removes the data outside the store after the server has revoked the tokens, if no message is unsent; the client
+   * removes its store. Otherwise the person decides first.
+   */
   async revoked(s: Session): Promise<void> {
     if (await s.client.unsent() === 0) await this.#wipe(s)
   }
@@ -173,7 +182,7 @@ class SessionStore {
     this.#openings.delete(s.user)
   }
 
-  /** Removes the data outside the client's store. */
+  /** Removes the data that is not in the store of the client. */
   async #wipe(s: Session): Promise<void> {
     s.names.end()
     await (await this.#tokensOf(s.user)).tokens.save(undefined)
@@ -184,13 +193,15 @@ class SessionStore {
 
 export const sessions = new SessionStore()
 
-/** Asks the server for the user of an access token. */
+/** Returns the user of an access token; '': the server refuses it. */
 async function userOf(token: string): Promise<string> {
   const answer = await fetch('/petrel.v1.AccountService/GetAccount', { method: 'POST', headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: '{}' })
   return answer.ok ? (await answer.json() as { readonly user?: string }).user ?? '' : ''
 }
 
-/** The id of this installation for an account is made once, and kept until the account leaves. */
+/**
+ * Returns the device for an account at this browser. Its id is made once, and kept until the account is logged out.
+ */
 function deviceOf(user: string): { id: string; kind: string; name: string } {
   const key = `${user}:device`
   const id = recall(key) || randomId()

@@ -6,7 +6,11 @@ import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useChatActions } from './actions.js'
 
-/** The text of a message with its marks, of a long one the beginning until the person asks for more. To what can be pressed in it the arrows lead, see rovingFocus.ts; only code is a stop of Tab, because it may have to be scrolled. `of` is the key of the message: one that is unfolded stays so when it is stored, and when it is drawn again. */
+/**
+ * The text of a message with its marks. A long one is cut until the person asks for more. The arrow keys lead to
+ * the links and buttons in it, see rovingFocus.ts; only code is a stop of Tab, because it may have to be scrolled.
+ * `of` is the key of the message.
+ */
 export const Body = memo(function Body({ text, mentions, of }: { readonly text: string; readonly mentions: ReadonlySet<string>; readonly of: string }): ReactElement {
   const { t } = useTranslation()
   const { grow, unfolded } = useChatActions()

@@ -24,7 +24,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const route = useRoute()
   const go = useGo()
   const name = useName(peer, true)
-  const connection = useContext(ConnectionText) // a phone shows the list, which says it too, or the chat
+  const connection = useContext(ConnectionText) // a phone shows either the list, which has this text too, or the chat
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
   const [clears, setClears] = useState(false)
@@ -81,7 +81,10 @@ function UnknownHeader(): ReactElement {
   )
 }
 
-/** Leads to the list, where there is room for one pane only, and shows the number of other unread conversations. */
+/**
+ * A button back to the list, where there is room for one pane only. It shows the number of other unread
+ * conversations.
+ */
 export function BackButton({ chat }: { readonly chat: string }): ReactElement {
   const { t } = useTranslation()
   const { account } = useRoute()
@@ -115,7 +118,7 @@ function Subtitle({ conversation: v, peer }: { readonly conversation: Conversati
   return presence.lastMs > 0 ? <LastSeen ms={presence.lastMs} peer={peer} conv={v?.id ?? ''} /> : <>@{peer}</>
 }
 
-const wordsMs = 60_000 // for which the words hold
+const wordsMs = 60_000 // how often the words are updated
 
 function LastSeen({ ms, peer, conv }: { readonly ms: number; readonly peer: string; readonly conv: string }): ReactElement {
   const translation = useTranslation()

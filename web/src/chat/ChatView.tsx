@@ -35,7 +35,7 @@ const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
 type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
-/** A conversation: by its id, or the direct one with a user, also before its first message. */
+/** The view of a conversation: by its id, or the direct one with a user, even before its first message. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -58,14 +58,14 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const { thread } = route
   const id = v?.id ?? ''
 
-  // What is not pushed by itself, when it is shown.
+  // Notes and receipts of a group are not all pushed, so they are loaded when the chat is shown.
   useEffect(() => {
     if (id === '' || state !== 'live') return
-    client.loadNotes(id).catch(() => {}) // they come with the next page
+    client.loadNotes(id).catch(() => {}) // they also come with the next page
     if (client.conversation(id)?.kind === 'group') client.loadReceipts(id).catch(() => {})
   }, [client, id, state])
   useEffect(() => {
-    if (id !== '' && client.conversation(id)?.personal.unread) client.markUnread(id, false).catch(() => {}) // it can be done again
+    if (id !== '' && client.conversation(id)?.personal.unread) client.markUnread(id, false).catch(() => {}) // after an error the mark stays
   }, [client, id])
 
   const openThread = useCallback((root: number) => go({ account: session.user, conv, user: conv ? '' : peer, thread: root }, root === 0), [conv, go, peer, session.user])
@@ -104,7 +104,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       },
       change: (o) => {
         const field = o.draft.thread ? threadComposer.current : composer.current
-        if (!field) return // in a group that the person is no member of any more
+        if (!field) return // the person is no longer a member of the group
         field.insert(o.draft.text ?? '')
         client.discard(o.id)
       },
@@ -117,17 +117,18 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
 
   const refuseFiles = (e: ClipboardEvent | DragEvent): void => {
     if (!isOnlyFiles('clipboardData' in e ? e.clipboardData : e.dataTransfer)) return
-    e.preventDefault() // the browser would leave the page for a file that is dropped
+    e.preventDefault() // otherwise the browser opens a dropped file in place of the page
     if (e.type !== 'dragover') toast(t('noFiles'))
   }
   const close = useCallback(() => setOpen(undefined), [])
-  const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' || is?.kind === 'waiting' ? undefined : is), []) // what it has opened stays
+  const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' || is?.kind === 'waiting' ? undefined : is), []) // a dialog that the menu has opened stays
   const endSelection = useCallback(() => setSelection(undefined), [])
   const lastOwn = useCallback((): Message | undefined => {
     const own = client.messages(id).findLast((m) => m.from === session.user && !isBeside(m) && !isAway(m.seq, awayOf(client, id)) && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded)
     return own && asEdited(own, client.pending(id))
   }, [client, id, session.user])
-  // A group may be new here: a list that is not that of the server says nothing. After that list a lost connection changes nothing.
+  // The conversation is missing only if it is not in the list of the server; a stored list may be too old. A later
+  // loss of the connection changes nothing.
   const missing = useRef(false)
   missing.current = !v && conv !== '' && (synced || missing.current)
   if (missing.current) return <MissingChat />
@@ -155,12 +156,15 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   )
 }
 
-/** Whether the open thread shows a message: as its root, or as an answer. */
+/** Whether a message belongs to the open thread: as its root, or as an answer. */
 function isOfThread(m: Message, root: number): boolean {
   return root > 0 && (m.seq === root || m.rel?.thread === root)
 }
 
-/** Whether pasted or dropped data is a picture or a file. Cells of a table come with a picture of themselves: their text is taken. */
+/**
+ * Whether pasted or dropped data is a picture or file without a text. Copied cells of a table come with a picture
+ * of themselves: their text is taken.
+ */
 function isOnlyFiles({ types }: DataTransfer): boolean {
   return types.includes('Files') && !types.includes('text/plain')
 }
@@ -169,7 +173,7 @@ function isOnlyFiles({ types }: DataTransfer): boolean {
 function Beginning({ peer, pending }: { readonly peer: string; readonly pending: ReturnType<typeof usePendingOf> }): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()
-  const { synced } = useStatus() // before that nobody knows whether somebody has written
+  const { synced } = useStatus() // an unsynced list does not show whether somebody has written
   const rows = arrange([], pending, '').flatMap((d) => d.rows)
   return (
     <div className="timeline">

@@ -6,7 +6,7 @@ import { useSession } from '../account/SessionContext.js'
 import { loadEmoji } from '../emoji/loadEmoji.js'
 import { useTranslation } from '../i18n/index.js'
 
-const most = 8 // lines that are offered
+const most = 8 // the most offered lines
 
 /** A proposed replacement of the typed word. */
 interface Offer {
@@ -19,8 +19,8 @@ interface Offer {
 
 export interface Offered {
   readonly offers: readonly Offer[]
-  readonly at: number // the one that Enter takes
-  readonly from: number // where in the text it goes
+  readonly at: number // index of the offer that Enter takes
+  readonly from: number // where in the text the offer goes
 }
 
 export interface Completed {
@@ -28,10 +28,13 @@ export interface Completed {
   readonly from: number
 }
 
-/** A sign that begins a name, and what of it is written. Chinese and Japanese have no blank before it; addresses, times and links have letters or digits there. */
+/**
+ * @ or : and the part of a name after it. In Chinese and Japanese no blank stands before the sign. After a letter
+ * or digit, as in addresses, times and links, it begins no name.
+ */
 const word = /(?<![A-Za-z0-9_@.:：/])([@:：])([\p{L}\p{N}._+-]*)$/u
 
-/** A whole name between two such signs. Within code it stays as it is. */
+/** A complete name between two colons. In code it stays as it is. */
 const whole = /(?<![A-Za-z0-9_@.:：/`])[:：]([\p{L}\p{N}_+-]+)[:：]$/u
 
 /** Whether enough of an emoji's name is written: two letters, or one Chinese sign. */

@@ -28,7 +28,7 @@ interface ComposerProps {
   readonly chat: string // the key of the draft
   readonly conv: string
   readonly peer: string
-  readonly thread?: number // seq of the root of the thread in which is written
+  readonly thread?: number // seq of the root of the thread that is written to
   readonly label?: string // of the field
   readonly conversation: Conversation | undefined
   readonly pending: readonly Outgoing[]
@@ -38,7 +38,10 @@ interface ComposerProps {
   readonly control: RefObject<ComposerControl | null>
 }
 
-/** The field for messages. It belongs to the browser: nothing here sets its text while the person writes, so no input method is disturbed. Only an emoji takes the place of its name, when no input method composes. */
+/**
+ * The field for messages. The browser owns its text: nothing here sets the text while the person writes, so no
+ * input method is disturbed. The only exception: an emoji replaces its name, when no input method is composing.
+ */
 export function Composer({ chat, conv, peer, thread, label, conversation, pending, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -70,7 +73,7 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
   }, [grow])
 
   useLayoutEffect(grow, [grow])
-  useEffect(() => { // who they are may be known only after the @ is written
+  useEffect(() => { // the members may become known only after the @ is written
     if (field.current && field.current === activeIn(field.current)) completion.look(field.current)
   }, [members])
   useEffect(() => {
@@ -79,7 +82,7 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
 
   const noEmoji = useCallback(() => setEmoji(false), [])
 
-  // An edit takes the field, and gives the draft back when it is over.
+  // An edit uses the field, and puts the draft back when it ends.
   const editing = intent?.kind === 'edit' ? intent.message : undefined
   const edited = useRef<Message | undefined>(undefined)
   useEffect(() => {
@@ -92,7 +95,7 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
     if (intent) field.current?.focus()
   }, [intent])
 
-  // The field takes the draft of another tab once nobody writes in it: at the latest when the focus leaves it.
+  // The field takes over the draft of another tab when nobody writes in it, at the latest when it loses the focus.
   const missed = useRef(false)
   const composing = useRef(false)
   const takeDraft = useCallback((isLeft = false) => {
@@ -114,7 +117,7 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
     grow()
     completion.look(f)
     if (editing) return
-    missed.current = false // what this person writes is newer
+    missed.current = false // the text that is written here is newer
     keepDraft(session.account, chat, f.value)
     if (f.value !== '' && conv !== '') client.typing(conv)
   }
@@ -131,16 +134,16 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
       if (text !== editing.text) client.editText(editing.conv, editing.seq, text).catch((why: unknown) => toast(thrownText(why, t)))
       return
     }
-    const draft = draftOf(session.account, chat) // goes when the message is kept, so that a reload in between loses nothing
+    const draft = draftOf(session.account, chat) // removed only when the message is stored, so that a reload in between loses nothing
     const { mentions, all } = mentionedIn(text, members, user)
     client.send({
       ...(conv ? { conv } : { user: peer }), text,
       ...(thread ? { thread } : {}), ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
     }).then((outgoing) => {
       if (draftOf(session.account, chat) === draft) keepDraft(session.account, chat, '')
-      if (client.status().state !== 'live') client.wakeUp() // the person does not wait for the next try, which may be half a minute away
+      if (client.status().state !== 'live') client.wakeUp() // connect at once: the next try may be half a minute away
       sent(outgoing)
-    }, (why: unknown) => { // it could not be kept: it is still there to be sent
+    }, (why: unknown) => { // the message could not be stored: it goes back into the field
       if (draftOf(session.account, chat) === draft) {
         keepDraft(session.account, chat, text)
         setText(text)
@@ -211,9 +214,9 @@ export function Composer({ chat, conv, peer, thread, label, conversation, pendin
 }
 
 const nothing = { characters: 0, over: 0 }
-const longCharacters = 1000 // from here on they are counted
+const longCharacters = 1000 // the count is shown from this length on
 
-/** The notice of a text's length: nothing for a short one. */
+/** Returns the length to show for a text: nothing for a short one. */
 function shownLength(text: string): typeof nothing {
   if (text.length < longCharacters && (page.bodyBytes === 0 || 3 * text.length <= page.bodyBytes)) return nothing
   const length = lengthOf(text.trim(), page.bodyBytes)

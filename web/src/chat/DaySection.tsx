@@ -16,11 +16,11 @@ interface Rest {
   readonly pending: readonly Outgoing[]
   readonly conv: string
   readonly selection: Selection | undefined // undefined: nothing is being selected
-  readonly replies: ReadonlyMap<number, number> // in the thread of each root
-  readonly lit: number // seq of the message to which the person was brought
+  readonly replies: ReadonlyMap<number, number> // the number of messages in the thread of each root
+  readonly lit: number // seq of the message that a jump has brought the person to
 }
 
-/** The messages of a day, below its name, which leads to other days. */
+/** The messages of a day, below its date. A click on the date lets the person choose another day. */
 export const DaySection = memo(function DaySection({ day, selection, replies, ...rest }: { readonly day: Day } & Rest): ReactElement {
   const translation = useTranslation()
   const { chooseDay } = useChatActions()

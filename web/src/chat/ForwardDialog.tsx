@@ -27,10 +27,10 @@ export function ForwardDialog({ messages, onClose, onSent }: ForwardProps): Reac
   const [wanted, setWanted] = useState('')
   const all = inOrder(client, useConversations()).filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group'))
   const notes: Choosable = { id: '', kind: 'direct', peer: user, title: t('notes') }
-  const people = usePeople(true).filter((u) => !all.some((v) => v.peer === u)).map((u): Choosable => ({ id: `@${u}`, kind: 'direct', peer: u, title: '' })) // of groups
+  const people = usePeople(true).filter((u) => !all.some((v) => v.peer === u)).map((u): Choosable => ({ id: `@${u}`, kind: 'direct', peer: u, title: '' })) // members of groups
   const chats = [...all.some((v) => v.peer === user) ? [] : [notes], ...all, ...people].filter((v) => matches(v, wanted, names))
   const send = async (v: Choosable): Promise<void> => {
-    for (const m of messages) await client.send({ ...(v.kind === 'direct' ? { user: v.peer } : { conv: v.id }), forward: { conv: m.conv, seq: m.seq } }) // the next one waits in the outbox after it
+    for (const m of messages) await client.send({ ...(v.kind === 'direct' ? { user: v.peer } : { conv: v.id }), forward: { conv: m.conv, seq: m.seq } }) // one after the other, so the outbox keeps their order
     onSent?.()
     go(chatRoute(user, v))
   }

@@ -21,18 +21,18 @@ interface BubbleProps {
   readonly own: boolean
   readonly first: boolean
   readonly last: boolean
-  readonly many: boolean // a group: who writes is shown
-  readonly changing: 'edit' | 'recall' | '' // which waits for the server
-  readonly lit: boolean // the person was brought here
+  readonly many: boolean // a group: the author is shown
+  readonly changing: 'edit' | 'recall' | '' // the change that waits for the server
+  readonly lit: boolean // a jump has brought the person here
   readonly selected: boolean | undefined // undefined: nothing is being selected
-  readonly replies: number // in its thread
+  readonly replies: number // the number of messages in its thread
 }
 
 /** A stored message. */
 export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit, selected, replies }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
-  const [near, setNear] = useState(false) // the pointer: only then there are tools, which are much of what a message costs to draw
+  const [near, setNear] = useState(false) // the pointer is near: only then the tools are drawn, because they are expensive
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
   const open = (at: MenuPlace): void => actions.menu(m, at)
@@ -84,7 +84,7 @@ function Forwarded({ from }: { readonly from: string }): ReactElement {
   return <div className="forwarded cut"><Icon name="forward" small /><span dir="auto">{from ? t('forwardedFrom', { name }) : t('forwarded')}</span></div>
 }
 
-/** The users whom a message mentions; '*' stands for all. */
+/** Returns the users that a message mentions; '*' stands for all. */
 function mentionsIn(users: readonly string[] | undefined, all: boolean | undefined): ReadonlySet<string> {
   return users?.length || all ? new Set([...users ?? [], ...all ? ['*'] : []]) : nobody
 }
@@ -111,7 +111,7 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
   )
 }
 
-/** A message in the outbox, or a refused one, which says so and can be sent again. */
+/** A pending message. A failed one says why, and can be sent again. */
 export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, first, last }: { readonly outgoing: Outgoing; readonly conv: string; readonly first: boolean; readonly last: boolean }): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()

@@ -22,7 +22,7 @@ interface MenuProps {
   readonly onRecall: (m: Message) => void
 }
 
-/** The actions on a message that the person may take. */
+/** The menu of a stored message, with the actions that the person may take. */
 export function MessageMenu({ message: m, at, conversation: v, inThread, onClose, onReact, onRead, onHide, onRecall }: MenuProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -60,7 +60,10 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
   )
 }
 
-/** The actions on a message that is not stored. A waiting one may be on the server already, or be sent at any moment: nobody can take it back before it is stored. */
+/**
+ * The menu of a pending message. It has no recall: the message may be on the server already, or be sent at any
+ * moment, and nobody can take it back before it is stored.
+ */
 export function WaitingMenu({ text, at, onClose }: { readonly text: string; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   return <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}><CopyItem text={text} /></Menu>

@@ -3,7 +3,10 @@ import { ConnectionText } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
 import { BackButton } from './ChatHeader.js'
 
-/** The view of a conversation that is not in the person's list. Only a phone has its header: it leads back. */
+/**
+ * The view of a conversation that is not in the list of the person. Its header, with the button back, shows on a
+ * phone only.
+ */
 export function MissingChat(): ReactElement {
   const { t } = useTranslation()
   const connection = useContext(ConnectionText)

@@ -9,7 +9,7 @@ import { thrownText } from './failureText.js'
 
 const hourMs = 3_600_000
 const muteForEver = Date.UTC(2100, 0) // "until the person ends it", in Unix ms
-const longestTimerMs = 2 ** 31 - 1 // a browser fires a longer one at once
+const longestTimerMs = 2 ** 31 - 1 // browsers fire a longer timer at once
 
 const times: readonly (readonly [Key, number])[] = [['muteHour', hourMs], ['muteHours', 8 * hourMs], ['muteWeek', 7 * 24 * hourMs], ['muteAlways', Infinity]]
 
@@ -27,7 +27,7 @@ export function MuteMenu({ conv, at, onClose }: { readonly conv: string; readonl
   )
 }
 
-/** The item of a conversation's menu that mutes it: the duration is asked next, and a present mute ends at once. */
+/** A menu item that mutes a conversation, after the duration was chosen, or ends its mute at once. */
 export function MuteItem({ conversation: v, onMute }: { readonly conversation: Conversation; readonly onMute: () => void }): ReactElement {
   const translation = useTranslation()
   const { t } = translation
@@ -41,7 +41,7 @@ export function MuteItem({ conversation: v, onMute }: { readonly conversation: C
   )
 }
 
-/** Whether a conversation is muted now. The component is drawn again when that time is over. */
+/** Whether a conversation is muted now. The component is drawn again when the mute ends. */
 export function useMuted(v: Conversation): boolean {
   useAfter(v.personal.mutedUntilMs)
   return isMuted(v)

@@ -17,13 +17,16 @@ export function usePins(conv: string): readonly PinnedMessage[] {
   useEffect(() => {
     if (state !== 'live') return undefined
     const over = new AbortController()
-    client.pins(conv, { signal: over.signal }).then(setPins, () => {}) // without an answer those of before stay
+    client.pins(conv, { signal: over.signal }).then(setPins, () => {}) // without an answer the former pins stay
     return () => over.abort()
   }, [client, conv, held, state])
   return useMemo(() => pins.filter((pin) => !isAway(pin.message.seq, away)), [away, pins])
 }
 
-/** The newest pinned message, at the top of the timeline; each press goes to the one before. */
+/**
+ * A bar with a pinned message, at first the newest, at the top of the timeline. A click goes to the message, and
+ * shows the next older one in the bar.
+ */
 export function PinBar({ pins, onJump }: { readonly pins: readonly PinnedMessage[]; readonly onJump: (seq: number) => void }): ReactElement | null {
   const { t } = useTranslation()
   const [at, setAt] = useState(0)

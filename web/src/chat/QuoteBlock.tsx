@@ -28,7 +28,7 @@ function QuoteText({ quote, conv }: { readonly quote: Quoted; readonly conv: str
   const { t } = useTranslation()
   const client = useClient()
   const { seq = 0, text = undefined } = typeof quote === 'string' ? {} : quote
-  const [entry] = seq > 0 ? client.messages(conv, seq - 1, 1) : [] // a quote does not say whom it mentions
+  const [entry] = seq > 0 ? client.messages(conv, seq - 1, 1) : [] // the quote itself does not list its mentions
   const plain = usePlain(text, entry?.seq === seq ? entry.rel : undefined)
   if (quote === 'asked') return <>…</>
   if (quote === 'none') return <em>{t('quoteGone')}</em>

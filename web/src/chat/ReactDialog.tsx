@@ -10,7 +10,7 @@ export function ReactDialog({ message: m, onClose }: { readonly message: Message
   const { t } = useTranslation()
   const { react } = useChatActions()
   const picked = (chosen: string): void => {
-    const sign = chosen.replace(/(\p{Emoji_Presentation})\ufe0f/gu, '$1') // as in the menu: 👍 with the sign that asks for a picture would be another reaction
+    const sign = chosen.replace(/(\p{Emoji_Presentation})\ufe0f/gu, '$1') // as in the menu: 👍 with a variation selector would be another reaction
     react(m, sign, m.reactions.some((r) => r.emoji === sign && r.mine))
     onClose()
   }

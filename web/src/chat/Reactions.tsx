@@ -5,7 +5,10 @@ import { useChatActions } from './actions.js'
 
 export const quickReactions = ['👍', '❤️', '😂', '😮', '😢', '🎉'] as const
 
-/** The reactions below a message, and the children after them; each is a button that adds the person's own or removes it. */
+/**
+ * The reactions below a message, and the children after them. Each reaction is a button that adds or removes that
+ * of the person.
+ */
 export function Reactions({ message: m, children }: { readonly message: Message; readonly children: ReactNode }): ReactElement {
   const { t } = useTranslation()
   const { react, whoReacted } = useChatActions()

@@ -1,41 +1,47 @@
-const atEndPx = 2 // within this the view sticks to the newest message
-const nearEndPx = 50 // beyond this the way back to it is offered
+const atEndPx = 2 // within this distance the view counts as being at the end
+const nearEndPx = 50 // beyond this distance the button to the end is shown
 
-/** The position of a row: its distance from the top of the content, in px, which scrolling does not change. */
+/** The position of a row in the content, in px from the top of the content. Scrolling does not change it. */
 interface Anchor {
   readonly key: string
   readonly top: number
-  /** The position of the edge that stands still. It is the lower one, so that nothing below the row moves when the row changes, unless the row is so tall that its lower edge is not in view. */
+  /**
+   * The edge of the row that keeps its place when the row changes. It is the lower edge, so that nothing below the
+   * row moves, unless the lower edge is out of view because the row is so tall.
+   */
   readonly still: number
   readonly isBottom: boolean
 }
 
 /**
- * The one owner of the scroll position of a timeline. It remembers the row at the top of the
- * view, and puts it back there when rows have come, gone or changed above it, or when it has
- * changed itself: the person sees no jump. At the end it stays at the end.
+ * Controls the scroll position of a timeline; nothing else sets it. It remembers the row at the top of the view,
+ * and puts that row back when rows above it were added, removed or changed, or the row itself changed. So the
+ * person sees no jump. At the end of the content the view stays at the end.
  */
 export class Scroller {
   readonly #view: HTMLElement
   readonly #content: HTMLElement
   #anchor: Anchor | undefined
-  #at = 0 // the scroll position when it was remembered
-  #height = 0 // of the view, at that time
-  #drawn: readonly HTMLElement[] | undefined // the rows, if they were looked for since the last drawing
+  #at = 0 // the remembered scroll position
+  #height = 0 // the remembered height of the view
+  #drawn: readonly HTMLElement[] | undefined // the rows; undefined: not looked up since the last drawing
   #end = true
-  #hidden = false // the view had no size when it was looked at last
+  #hidden = false // the view had no size at the last look
 
   constructor(view: HTMLElement, content: HTMLElement) {
     this.#view = view
     this.#content = content
   }
 
-  /** Whether the last row is in view, as far as the page knows by now. */
+  /** Whether the last row was in view at the last look. */
   get isAtEnd(): boolean {
     return this.#end
   }
 
-  /** Whether the view has no size: on a phone the info covers the chat. Nothing is in view then, and nothing can be measured. */
+  /**
+   * Whether the view has no size: on a phone the info panel covers the chat. Then nothing is in view, and nothing
+   * can be measured.
+   */
   get isHidden(): boolean {
     return this.#view.clientHeight === 0
   }
@@ -58,22 +64,29 @@ export class Scroller {
     return this.#view.clientHeight
   }
 
-  /** Forgets the rows: the page was drawn again, and there may be other rows. */
+  /** Forgets the rows, because the page was drawn again and may have others. */
   drawn(): void {
     this.#drawn = undefined
   }
 
-  /** The row at the top of the view when it was remembered, and how far below that its top is, in px; undefined: the view is at the end. */
+  /**
+   * The remembered row at the top of the view, and how far its top is below the top of the view, in px; undefined:
+   * the view is at the end.
+   */
   get place(): { readonly key: string; readonly belowPx: number } | undefined {
     return this.#end || !this.#anchor ? undefined : { key: this.#anchor.key, belowPx: this.#anchor.top - this.#at }
   }
 
-  /** Records the row in view: after each scroll, and before and after each drawing. A view that was hidden is restored first. */
+  /**
+   * Remembers the row in view. It is called after each scroll, and before and after each drawing. A view that was
+   * hidden is first restored by restore.
+   */
   remember(): void {
     if (this.isHidden) this.#hidden = true
     if (this.#hidden) return
     const { scrollTop, clientHeight } = this.#view
-    // The composer has grown, and the view is to follow: who was at the end has not left it.
+    // If only the height of the view has changed, the composer has grown: a view at the end still counts as being
+    // there.
     const isResized = clientHeight !== this.#height && scrollTop === this.#at
     if (!this.#end || !isResized) {
       this.#end = this.below <= atEndPx
@@ -85,7 +98,10 @@ export class Scroller {
     this.#anchor = row && this.#anchorAt(row, row.getBoundingClientRect().bottom <= bottom)
   }
 
-  /** Puts the view back after the content has changed. `sticky`: to the end, if it was there. */
+  /**
+   * Puts the remembered row back in its place after the content has changed. `sticky`: if the view was at the end,
+   * it goes to the end.
+   */
   restore(sticky: boolean): void {
     const wasHidden = this.#hidden
     this.#hidden = this.isHidden
@@ -96,13 +112,14 @@ export class Scroller {
     } else if (this.#anchor) {
       const row = this.#find(this.#anchor.key)
       const moved = row ? this.#anchorAt(row, this.#anchor.isBottom).still - this.#anchor.still : 0
-      // From where it was: if the content became shorter, the browser has moved the view already.
+      // Counted from the remembered position: if the content became shorter, the browser has already moved the
+      // view.
       if (wasHidden || Math.abs(moved) >= 0.5) this.#view.scrollTop = this.#at + moved
     }
     this.remember()
   }
 
-  /** With the next change the upper edge of the row at the top of the view stands still, also at the end. */
+  /** Makes the upper edge of the row at the top of the view keep its place at the next change, even at the end. */
   holdTop(): void {
     this.remember()
     if (this.#anchor && this.#anchor.isBottom) this.#anchor = { ...this.#anchor, still: this.#anchor.top, isBottom: false }
@@ -115,7 +132,10 @@ export class Scroller {
     this.remember()
   }
 
-  /** Brings a row into view: its top so many px below that of the view, or its middle to the middle. False: it is not drawn, or the view is hidden. */
+  /**
+   * Brings a row into view: its top `below` px under the top of the view, or its middle to the middle. It returns
+   * false if the row is not drawn, or the view is hidden.
+   */
   toRow(key: string, below: number | 'middle'): boolean {
     const row = this.#find(key)
     if (!row || this.isHidden) return false
@@ -125,7 +145,10 @@ export class Scroller {
     return true
   }
 
-  /** The key of the last row whose bottom is in view or above it. An element of a page may be half below the window. */
+  /**
+   * Returns the key of the last row whose lower edge is in view or above it. A <petrel-chat> element may reach
+   * below the window.
+   */
   lastSeen(): string | undefined {
     if (this.isHidden) return undefined
     const bottom = Math.min(this.#view.getBoundingClientRect().bottom, innerHeight) + atEndPx
@@ -155,7 +178,7 @@ export class Scroller {
   }
 }
 
-/** The first of n indexes from which on f holds; n: there is none. */
+/** Returns the first of n indexes where f holds, by binary search; n: there is none. */
 function firstWhere(n: number, f: (i: number) => boolean): number {
   let low = 0
   let high = n

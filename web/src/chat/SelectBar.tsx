@@ -18,7 +18,7 @@ interface SelectBarProps {
   readonly onEnd: () => void
 }
 
-/** The actions on the selected messages, in the place of the composer. */
+/** The bar with the actions on the selected messages, in place of the composer. */
 export default function SelectBar({ selection, conversation: v, onEnd }: SelectBarProps): ReactElement {
   const translation = useTranslation()
   const { t } = translation
@@ -32,7 +32,7 @@ export default function SelectBar({ selection, conversation: v, onEnd }: SelectB
   const leads = v.role === 'owner' || v.role === 'admin'
   const mayRecall = !v.left && chosen.length > 0 && chosen.every((m) => leads || m.from === user)
   useEndKey(open === undefined, onEnd)
-  useLayoutEffect(() => { // the field is hidden; a person at the messages stays there
+  useLayoutEffect(() => { // the field is hidden, so the bar takes the focus, unless it is on a message
     const active = bar.current && activeIn(bar.current)
     if (!(active instanceof Element && active.closest('[data-key]'))) bar.current?.querySelector('button')?.focus()
   }, [])
@@ -61,7 +61,7 @@ async function recallAll(messages: readonly Message[], recall: (m: Message) => P
   for (const m of messages) await recall(m)
 }
 
-/** Escape ends the selection, wherever the focus is, but not below a dialog or a menu, which it closes. */
+/** Ends the selection on Escape, wherever the focus is. An open dialog or menu is closed first. */
 function useEndKey(on: boolean, end: () => void): void {
   useEffect(() => {
     if (!on) return undefined

@@ -21,7 +21,10 @@ function usersOf({ from, members }: Message): readonly string[] {
   return [from, ...(members?.added.map((r) => r.user) ?? []), ...(members?.removed ?? []), ...(members?.left ?? [])].slice(0, 5)
 }
 
-/** you: the words for the person themselves, at the beginning of a sentence and in it. */
+/**
+ * Returns the text of an event. `you` names the word for the person themselves, at the beginning of a sentence or
+ * inside it.
+ */
 function serviceText(m: Message, name: (user: string, you: 'you' | 'youInside') => string, t: Translation['t'], tag: string): string {
   const by = m.from ? name(m.from, 'you') : t('operator')
   const list = (users: readonly string[], you: 'you' | 'youInside' = 'youInside'): string => new Intl.ListFormat(tag).format(users.slice(0, 5).map((u) => name(u, you)).concat(users.length > 5 ? ['…'] : []))

@@ -61,7 +61,9 @@ export default function ThreadPanel({ conversation: v, root, chat, pending: all,
   )
 }
 
-/** Whether a message in the outbox belongs to the thread: itself, or as an edit or a recall of one that does. */
+/**
+ * Whether a pending message belongs to the thread: as an answer, or as the edit or recall of a message of the thread.
+ */
 function isOf({ draft }: Outgoing, root: number, said: readonly Message[]): boolean {
   const target = draft.edit?.target ?? draft.recall?.target
   return target === undefined ? draft.thread === root : target === root || said.some((m) => m.seq === target)
@@ -74,7 +76,7 @@ interface RepliesProps {
   readonly me: string
 }
 
-/** The root, and the answers below it. The view stays at its end while it is there. */
+/** The root, and the answers below it. While the view is at its end, it stays there. */
 function Replies({ conversation: v, thread: { root, before, after, more, isWhole }, pending, me }: RepliesProps): ReactElement {
   const { t } = useTranslation()
   const view = useRef<HTMLDivElement>(null)
@@ -98,7 +100,7 @@ function Replies({ conversation: v, thread: { root, before, after, more, isWhole
   })
   const newest = pending.at(-1)?.id
   useLayoutEffect(() => {
-    if (newest !== undefined) scroller.current?.toEnd() // what the person sends is seen by them
+    if (newest !== undefined) scroller.current?.toEnd() // after an own send the view goes to the end
   }, [newest])
   const section = (part: number): ReactElement[] => (parts[part] ?? []).map((day) => <DaySection key={`${part} ${day.key}`} day={day} me={me} many={v.kind === 'group'} pending={pending} conv={v.id} selection={undefined} replies={noReplies} lit={0} />)
   return (
@@ -116,7 +118,7 @@ function Replies({ conversation: v, thread: { root, before, after, more, isWhole
   )
 }
 
-/** Whether the answers begin on the day of the root, which is named above it. */
+/** Whether the answers begin on the day of the root; the date is above the root then. */
 function sameDay(a: Day | undefined, b: Day | undefined): boolean {
   return a !== undefined && b !== undefined && dayOf(a.ms) === dayOf(b.ms)
 }

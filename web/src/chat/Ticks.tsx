@@ -9,7 +9,10 @@ const names: Readonly<Record<Fate, Key>> = {
   sending: 'fateSending', rejected: 'fateRejected', unknowable: 'fateUnknowable', stored: 'fateStored', delivered: 'fateDelivered', read: 'fateRead',
 }
 
-/** The known fate of an own message. Nothing says "stored" before the server has, and nothing "failed" before that is known. */
+/**
+ * The known outcome of an own message. It shows "stored" only after the server has said so, and "failed" only when
+ * that is certain.
+ */
 export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
   const { t } = useTranslation()
   const label = t(names[fate])
@@ -24,7 +27,7 @@ export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
   )
 }
 
-/** The fate of a stored own message. */
+/** Returns the outcome to show for a stored own message. */
 export function fateOf(m: { readonly delivered: number; readonly read: number }): Fate {
   return m.read > 0 ? 'read' : m.delivered > 0 ? 'delivered' : 'stored'
 }

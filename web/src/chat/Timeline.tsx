@@ -23,12 +23,15 @@ const litMs = 1600
 
 /** The functions of a timeline for other components. */
 export interface TimelineControl {
-  /** Brings an entry into view. False: it cannot be read. undefined: the person went elsewhere meanwhile. Errors are those of `HistoryWindow.around`. */
+  /**
+   * Brings an entry into view. It returns false if the user cannot read the entry, and undefined if the person went
+   * elsewhere meanwhile. Errors are those of `HistoryWindow.around`.
+   */
   readonly jumpTo: (seq: number) => Promise<boolean | undefined>
-  /** Brings the first message of a time or later into view. */
+  /** Brings the first message of this time or later into view, in Unix ms. */
   readonly jumpToTime: (ms: number) => Promise<void>
   readonly toEnd: () => void
-  /** A message grows with the next drawing, and downwards, also at the end. */
+  /** Call it before a message grows: the message then grows downwards, even at the end of the timeline. */
   readonly grow: () => void
 }
 
@@ -40,7 +43,7 @@ interface TimelineProps {
   readonly control: RefObject<TimelineControl | null>
 }
 
-/** The messages of a conversation, in a view that stands still while they change. */
+/** The messages of a conversation, in a view that does not jump while they change. */
 export function Timeline({ conversation: v, pending, selection, onSelect, control }: TimelineProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -69,7 +72,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     const { shown: among, selection: was = noSelection } = now.current
     const m = among.find((one) => keyOf(one, user) === key && isShown(one))
     if (!m || way === 'add' && was.has(m.seq)) return
-    now.current.selection = toggled(was, m) // the next one of the same key press is added to it
+    now.current.selection = toggled(was, m) // the next call for the same key press adds to it
     onSelect(now.current.selection)
   }, [onSelect, user])
   const roving = useRoving(pick)
@@ -87,7 +90,8 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     return () => clearTimeout(timer)
   }, [content, lit])
 
-  // A way is gone when it has led the person there, and would take the focus along.
+  // A button that leads elsewhere disappears when it has led the person there. Then the focus, which would get
+  // lost, moves to the message.
   const onWay = useRef(false)
   useLayoutEffect(() => {
     if (!onWay.current || document.activeElement !== document.body || !content.current) return
@@ -95,12 +99,12 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     arrive(content.current)
   })
 
-  // Messages in view are read; messages of a page outside the view are not.
+  // Messages in view become read, but only while the person sees the page.
   const read = useCallback(() => {
     if ((whole.messages.at(-1)?.seq ?? 0) <= v.read || !isSeen()) return
     const key = scroller.current?.lastSeen()
     const seen = shown.findLast((m) => keyOf(m, user) === key)
-    const among = span.to === Infinity ? whole.messages : shown // what has no row, as one of a thread, is read with the last one that has
+    const among = span.to === Infinity ? whole.messages : shown // an entry without a row, such as one of a thread, is read with the last entry that has one
     const upTo = seen && seen.seq === shown.findLast(isShown)?.seq ? among.at(-1)?.seq ?? 0 : seen?.seq ?? 0
     if (upTo > v.read) client.markRead(v.id, upTo)
   }, [client, isSeen, scroller, shown, span.to, user, v.id, v.read, whole])
@@ -109,13 +113,13 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     return onSeen(read)
   }, [hidden, read, onSeen])
 
-  // The reading position is kept, for the next time this chat is open.
+  // The reading position is kept for the next time that this chat is opened.
   const seen = useRef(shown)
   seen.current = shown
   useLayoutEffect(() => {
     const left = (): void => {
       const at = scroller.current?.place
-      if (!at && !reached.current) return // the place that was kept is still the last one where they read
+      if (!at && !reached.current) return // the view never came to the kept position, so that one stays
       const row = at && seen.current.find((m) => keyOf(m, user) === at.key)
       keepPlace(account, v.id, at && row && { seq: row.seq, belowPx: at.belowPx })
     }
@@ -126,7 +130,7 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     }
   }, [account, reached, scroller, user, v.id])
 
-  // The person sees their own sends, wherever they were.
+  // After an own send the view goes to the end, wherever it was.
   const newest = inMain.at(-1)?.id
   const sent = useRef(newest)
   useEffect(() => {
@@ -162,10 +166,10 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
   )
 }
 
-const dayMs = 1200 // after the last scroll, the day above the messages fades
-const scrolled = new WeakMap<HTMLElement, number>() // when, while the day shows
+const dayMs = 1200 // so long after the last scroll the day above the messages fades
+const scrolled = new WeakMap<HTMLElement, number>() // the time of the last scroll, while the day shows
 
-/** Shows the day of the messages in view while the person scrolls. */
+/** Shows the day of the messages in view while the person scrolls, above the messages. */
 function showDay(view: HTMLElement): void {
   const shows = scrolled.has(view)
   scrolled.set(view, performance.now())
@@ -192,7 +196,7 @@ function clearLine(view: HTMLElement): void {
   day.classList.toggle('day-gone', at.top < of.bottom && at.bottom > of.top)
 }
 
-/** How many messages the thread of each root has: the same object while that is the same. */
+/** Counts the messages in the thread of each root. It returns the same object while the counts are the same. */
 function useReplies(whole: readonly Message[], newest: readonly Message[]): ReadonlyMap<number, number> {
   const last = useRef<ReadonlyMap<number, number>>(noReplies)
   return useMemo(() => {
@@ -202,7 +206,7 @@ function useReplies(whole: readonly Message[], newest: readonly Message[]): Read
   }, [whole, newest])
 }
 
-/** Runs a function each time before the page is changed: after that the former position of the view is lost. */
+/** Runs a function each time before React changes the page, because the former scroll position is lost afterwards. */
 class BeforeDrawing extends Component<{ readonly do: () => void }> {
   override getSnapshotBeforeUpdate(): null {
     this.props.do()
@@ -210,7 +214,7 @@ class BeforeDrawing extends Component<{ readonly do: () => void }> {
   }
 
   override componentDidUpdate(): void {
-    // Without this React does not call the other one.
+    // React calls getSnapshotBeforeUpdate only if this method exists.
   }
 
   override render(): null {

@@ -7,7 +7,7 @@ export function Typing({ users, many }: { readonly users: readonly string[]; rea
   const { t } = useTranslation()
   const name = useName(users[0] ?? '')
   const text = !many ? t('typing') : users.length === 1 ? t('typingOne', { name }) : t('typingMany', { n: users.length })
-  const at = many && users.length === 1 ? text.indexOf(name) : -1 // a long name is cut, and not what it does
+  const at = many && users.length === 1 ? text.indexOf(name) : -1 // if the line is too long, only the name is cut
   return (
     <span className="typing">
       {at < 0 ? text : <>{text.slice(0, at)}<bdi className="cut">{name}</bdi>{text.slice(at + name.length)}</>}

@@ -6,19 +6,19 @@ import { useTranslation } from '../i18n/index.js'
 import { useHeld, useLasting } from '../useLasting.js'
 import { waitText } from './failureText.js'
 
-const silentMs = 1000 // a message that waits for less than this needs no words
-const heldMs = 2000 // refusals of the messages of a queue come one by one
+const silentMs = 1000 // a shorter wait is not shown
+const heldMs = 2000 // the text stays this long, because the messages of a queue are refused one by one
 
-/** The code for which the server refuses the messages of a chat for now, if that lasts; ''. */
+/** Returns the code with which the server refuses the messages of a chat for now, if that lasts; '': it does not. */
 export function usePutOff(pending: readonly Outgoing[]): string {
   const code = useHeld(pending.find((o) => o.state === 'sending' && o.error)?.error?.code ?? '', heldMs)
   return useLasting(code !== '', silentMs) ? code : ''
 }
 
-/** The code for which the messages of the chat wait. */
+/** The code with which the server refuses the messages of the chat for now. */
 export const PutOff = createContext('')
 
-/** Says below the newest waiting message why it waits. */
+/** Says why the newest waiting message waits, below it. */
 export function WaitLine(): ReactElement | null {
   const { t } = useTranslation()
   const { state } = useStatus()
@@ -28,7 +28,7 @@ export function WaitLine(): ReactElement | null {
   return text ? <div className="wait-line" role="status"><span>{text}</span></div> : null
 }
 
-/** The newest waiting message, which has the notice. */
+/** Returns the newest waiting message, which the WaitLine stands below. */
 export function newestWaiting(pending: readonly Outgoing[]): Outgoing | undefined {
   return pending.findLast((o) => o.state === 'sending' && !o.draft.edit && !o.draft.recall)
 }

@@ -8,13 +8,13 @@ import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useMembers } from './useMembers.js'
 
-/** The users who have read a message of a group, or who reacted to it. */
+/** The dialog with the users who have read a message of a group, or reacted to it. */
 export function WhoDialog({ kind, message: m, conversation: v, onClose }: { readonly kind: 'read' | 'reacted'; readonly message: Message; readonly conversation: Conversation; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const [reacted, setReacted] = useState<readonly UserReactions[]>([])
   useEffect(() => {
-    if (kind === 'read') client.loadReceipts(v.id).catch(() => {}) // those that are known are shown
+    if (kind === 'read') client.loadReceipts(v.id).catch(() => {}) // the known ones are shown
     else client.whoReacted(v.id, m.seq).then(setReacted, () => {})
   }, [client, kind, v.id, m.seq])
   return (
@@ -26,7 +26,7 @@ export function WhoDialog({ kind, message: m, conversation: v, onClose }: { read
   )
 }
 
-const mostUnread = 100 // members that are named who have not read a message; of more it is said how many they are
+const mostUnread = 100 // the most members without a read receipt that are listed; of more only the number is shown
 
 /** The members who have read a message, and those who have not. */
 function Readers({ message: m, conversation: v }: { readonly message: Message; readonly conversation: Conversation }): ReactElement {

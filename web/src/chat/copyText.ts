@@ -1,4 +1,4 @@
-/** Copies a text. A page without TLS has no clipboard but that of the selection. */
+/** Copies a text to the clipboard. A page without TLS can only copy a selection. */
 export async function copy(text: string): Promise<void> {
   if ('clipboard' in navigator) return navigator.clipboard.writeText(text)
   const field = document.createElement('textarea')

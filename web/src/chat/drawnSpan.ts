@@ -1,24 +1,27 @@
 import type { Message } from '@petrel-im/sdk'
 import { isShown } from './timelineRows.js'
 
-/** The drawn part of the held entries of a conversation, by seqs. A conversation of 100,000 messages has as many elements as one of 200: drawing is what costs. */
+/**
+ * The part of the held entries that is drawn, as a range of seqs. Drawing is expensive, so a conversation of
+ * 100,000 messages has no more elements in the page than one of 200.
+ */
 export interface Span {
   readonly from: number // seq
-  readonly to: number // seq; Infinity: up to the newest, and what comes
+  readonly to: number // Infinity: up to the newest entry, and new ones are added
 }
 
-/** The held entries: all of them, or a part. */
+/** Entries that the client holds or has loaded, without a gap. */
 export interface Held {
   readonly messages: readonly Message[] // oldest first
-  readonly isNewest: boolean // nothing is after them
+  readonly isNewest: boolean // the newest entry is among them
 }
 
-export const stepRows = 5 // by which a span grows: so many are drawn at once, and a frame has the time for them
-export const sideRows = 40 // on each side of a place, when the view comes to it
+export const stepRows = 5 // rows by which a span grows: few, so that one frame can draw them
+export const sideRows = 40 // rows that are drawn on each side of a place when the view jumps there
 const usualRowPx = 60
-export const mostRows = 160 // beyond these the other end is cut
+export const mostRows = 160 // if a span has more rows, its other end is cut
 
-/** The index of the first entry whose seq is at least seq. */
+/** Returns the index of the first entry whose seq is at least seq. */
 export function indexOf(messages: readonly Message[], seq: number): number {
   let low = 0
   let high = messages.length
@@ -30,12 +33,15 @@ export function indexOf(messages: readonly Message[], seq: number): number {
   return low
 }
 
-/** How many rows a chat that opens at the end needs as a rule to fill a window. The others are drawn later, a few at a time. */
+/**
+ * Returns how many rows usually fill a window, for a chat that opens at the end. Further ones are drawn later, a
+ * few at a time.
+ */
 export function openingRows(heightPx: number): number {
   return Math.min(sideRows, Math.ceil(heightPx / usualRowPx))
 }
 
-/** The newest entries, or those around a seq. */
+/** Returns the span of the newest entries, or of those around a seq. */
 export function spanAt({ messages, isNewest }: Held, seq = Infinity, rows = sideRows): Span {
   const at = seq === Infinity ? messages.length : indexOf(messages, seq)
   return { from: messages[Math.max(0, at - rows)]?.seq ?? 0, to: end(messages, isNewest, at + rows) }
@@ -46,7 +52,7 @@ export function slice(messages: readonly Message[], span: Span): readonly Messag
   return messages.slice(from, span.to === Infinity ? undefined : indexOf(messages, span.to + 1))
 }
 
-/** The rows right before and after a span. */
+/** Returns the shown entry right before a span and the one right after it. */
 export function besideOf(messages: readonly Message[], span: Span): readonly (Message | undefined)[] {
   let before = indexOf(messages, span.from) - 1
   while (before >= 0 && !isShown(messages[before] as Message)) before--
@@ -55,7 +61,7 @@ export function besideOf(messages: readonly Message[], span: Span): readonly (Me
   return [messages[before], messages[after]]
 }
 
-/** The span with more above, and less below if it becomes too long. */
+/** Returns a span with more rows above, and fewer below if it becomes too long. */
 export function up({ messages }: Held, span: Span, rows = stepRows): Span {
   const at = Math.max(0, indexOf(messages, span.from) - rows)
   const last = at + mostRows
@@ -63,7 +69,7 @@ export function up({ messages }: Held, span: Span, rows = stepRows): Span {
   return { from, to: last < messages.length - 1 ? Math.min(span.to, messages[last]?.seq ?? Infinity) : span.to }
 }
 
-/** The span with more below, and less above if it becomes too long. */
+/** Returns a span with more rows below, and fewer above if it becomes too long. */
 export function down({ messages, isNewest }: Held, span: Span, rows = stepRows): Span {
   const at = span.to === Infinity ? messages.length : indexOf(messages, span.to) + rows
   const first = Math.min(at, messages.length) - mostRows

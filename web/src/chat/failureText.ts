@@ -1,7 +1,7 @@
 import { type CallOptions, type Client, type Code, isPetrelError, type Outgoing } from '@petrel-im/sdk'
 import type { Key, Translation } from '../i18n/index.js'
 
-/** The texts for the person, by the code of the catalogue. Codes that no action of a person causes are missing. */
+/** The texts for the person, by error code. Codes that no action of a person causes are missing. */
 export const reasons = {
   not_member: 'errorNotMember', forbidden: 'errorForbidden', too_large: 'errorTooLarge', no_target: 'errorNoTarget', no_user: 'errorNoUser', no_conversation: 'errorNotMember',
   rate_limited: 'errorRateLimited', bad_credentials: 'errorBadCredentials', user_exists: 'errorUserExists', weak_password: 'errorPassword', invalid: 'errorInvalid', disk_full: 'errorDiskFull', overloaded: 'errorServerBusy',
@@ -9,14 +9,17 @@ export const reasons = {
   internal: 'errorServer', damaged: 'errorServer', unsupported: 'errorUnsupported', conflict: 'errorUnknown', too_old: 'unknowable',
 } satisfies Readonly<Partial<Record<Code, Key>>>
 
-/** The text for the person about an error: that of its code, in their language. The text of the server is English and for developers, so for an unknown code it is the code. */
+/**
+ * Returns the text for the person about an error code, in their language. An unknown code is shown itself, because
+ * the message of the server is English and for developers.
+ */
 function errorText(code: string, t: Translation['t']): string {
   const known: Readonly<Partial<Record<string, Key>>> = reasons
   const key = Object.hasOwn(known, code) ? known[code] : undefined
   return key ? t(key) : code ? t('errorOther', { code }) : t('errorUnknown')
 }
 
-/** The same for a thrown error. */
+/** Returns the text for the person about a thrown error. */
 export function thrownText(why: unknown, t: Translation['t']): string {
   if (!isPetrelError(why)) return t('errorUnknown')
   if (why.kind === 'store') return t('errorStore')
@@ -25,15 +28,15 @@ export function thrownText(why: unknown, t: Translation['t']): string {
 
 const lostMs = 3000
 
-/** Options of a call whose effect shows only with the answer: without a connection the person hears of it within 3 s. */
+/** Options of a call whose effect shows only with its answer. Without a connection it fails within 3 s. */
 export const soon = (client: Client): CallOptions => client.status().state === 'live' ? {} : { timeoutMs: lostMs }
 
-/** Why a message in the outbox is not stored yet, by the code of the refusal that put it off. */
+/** Returns why a message waits, by the code of the last refusal. */
 export function waitText(code: string, t: Translation['t']): string {
   return t(code === 'disk_full' ? 'waitDiskFull' : code === 'rate_limited' ? 'waitRate' : 'waitBusy')
 }
 
-/** Why a message is not stored, or that it will never be known. */
+/** Returns why a message is not stored, or that nobody can know whether it is. */
 export function failureText(o: Outgoing, t: Translation['t']): string {
   if (o.state === 'unknowable') return t(o.draft.edit || o.draft.recall ? 'unknowable' : 'unknowableAgain')
   const reason = errorText(o.error?.code ?? '', t)

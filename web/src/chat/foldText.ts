@@ -4,12 +4,15 @@ const fewLines = 24
 const mostLines = 36
 const fewSigns = 1500 // code units
 const mostSigns = 2200
-const wordSigns = 200 // the last word before the fold is not cut, unless it is longer
+const wordSigns = 200 // the fold is moved back to a blank by at most this much, so that no word is cut
 
-/** The position at which a long text is folded; undefined: it is shown whole. The folded part is worth a press: a third of the shown part, or more. */
+/**
+ * Returns the position at which a long text is folded; undefined: it is shown whole. At least a third as much as
+ * the shown part is folded, so that unfolding is worth a click.
+ */
 export function foldOf(text: string): number | undefined {
   let lines = 1
-  let few = Infinity // where the last line ends that is shown
+  let few = Infinity // the end of the last shown line
   for (let i = text.indexOf('\n'); i >= 0 && i < mostSigns; i = text.indexOf('\n', i + 1)) {
     if (lines === fewLines) few = i
     if (++lines > mostLines) break
@@ -20,7 +23,10 @@ export function foldOf(text: string): number | undefined {
   return /[\ud800-\udbff]/.test(text[fewSigns - 1] ?? '') ? fewSigns - 1 : fewSigns
 }
 
-/** The pieces of a text up to its fold. A block of code across the fold ends there, and a cut address is no link. */
+/**
+ * Returns the pieces of a text up to its fold. A block of code across the fold ends there. An address that is cut
+ * by the fold is not a link.
+ */
 export function piecesUntil(text: string, at: number, mentions: ReadonlySet<string>): readonly Piece[] {
   const shown = `${text.slice(0, at).trimEnd()} …`
   const pieces = piecesOf(shown.split('```').length % 2 === 0 ? `${shown}\n\`\`\`` : shown, mentions)

@@ -7,9 +7,9 @@ import { type Away, formatHidden, isAway, parseHidden, type Range } from './inTi
 
 const longestValue = 1024 // bytes, P-8.10
 
-const made = new Map<string, { readonly key: string; readonly away: Away }>() // by conversation: the same object while it is the same
+const made = new Map<string, { readonly key: string; readonly away: Away }>() // by user and conversation; the same object while the setting is the same
 
-/** The messages that the person has hidden in a conversation, on whichever device. */
+/** Returns the messages that the person has hidden in a conversation, on any device. */
 export function awayOf(client: Client, conv: string): Away {
   const { clearedTo, hidden } = client.conversation(conv)?.personal ?? { clearedTo: 0, hidden: '' }
   const key = `${clearedTo} ${hidden}`
@@ -30,7 +30,7 @@ export function useIsAway(conv: string, seq: number): boolean {
   return useOfClient((client) => isAway(seq, awayOf(client, conv)))
 }
 
-/** Functions that hide single messages, or all so far: on all the person's devices, and for nobody else. */
+/** Returns functions that hide single messages, or all so far, on all devices of the person and for nobody else. */
 export function usePutAway(): { readonly hide: (messages: readonly Message[]) => Promise<void>; readonly clear: (v: Conversation) => Promise<void> } {
   const client = useClient()
   const { t } = useTranslation()

@@ -1,7 +1,7 @@
 import type { Message } from '@petrel-im/sdk'
 import type { HistoryView } from '@petrel-im/sdk/history'
 
-/** Seqs from the first to the last. */
+/** The first and the last seq of a range. */
 export type Range = readonly [number, number]
 
 /** The messages that a person has hidden in a conversation. */
@@ -15,7 +15,7 @@ export function isAway(seq: number, { clearedTo, hidden }: Away): boolean {
   return seq <= clearedTo || hidden.some(([from, to]) => from <= seq && seq <= to)
 }
 
-/** The seqs that a value of the setting `hidden` names: 3,7-9 are 3, 7, 8 and 9. Spec: P-8.10. */
+/** Parses a value of the setting `hidden` into ranges of seqs: 3,7-9 means 3, 7, 8 and 9. Spec: P-8.10. */
 export function parseHidden(text: string): readonly Range[] {
   return text === '' ? [] : text.split(',').map((part) => {
     const [from = 0, to = from] = part.split('-').map(Number)
@@ -23,7 +23,7 @@ export function parseHidden(text: string): readonly Range[] {
   })
 }
 
-/** The value that names some seqs. */
+/** Formats ranges of seqs as a value of the setting. */
 export function formatHidden(seqs: readonly Range[]): string {
   const runs: [number, number][] = []
   for (const [from, to] of seqs.toSorted((a, b) => a[0] - b[0])) {
@@ -34,14 +34,17 @@ export function formatHidden(seqs: readonly Range[]): string {
   return runs.map(([from, to]) => from === to ? from : `${from}-${to}`).join()
 }
 
-/** Whether a message shows in its thread only. Spec: P-5.12. */
+/** Whether a message is shown in its thread only. Spec: P-5.12. */
 export function isBeside(m: Message): boolean {
   return m.rel !== undefined && m.rel.thread > 0 && !m.rel.alsoMain
 }
 
 const made = new WeakMap<HistoryView, { readonly away: Away; readonly view: HistoryView }>()
 
-/** The entries of a part of the history that a timeline shows: the same object while both are the same. */
+/**
+ * Returns the entries of a view that a timeline shows: without those in threads only and the hidden ones. It
+ * returns the same object for the same arguments.
+ */
 export function inTimeline(view: HistoryView, away: Away): HistoryView {
   const old = made.get(view)
   if (old?.away === away) return old.view
@@ -52,7 +55,7 @@ export function inTimeline(view: HistoryView, away: Away): HistoryView {
   return one
 }
 
-/** How many messages the thread of each root has, by the newest of them that is held. */
+/** Returns how many messages the thread of each root has, by the newest held message of the thread. */
 export function repliesOf(held: readonly Message[]): ReadonlyMap<number, number> {
   const replies = new Map<number, number>()
   for (const { rel, threadN } of held) if (rel && rel.thread > 0) replies.set(rel.thread, Math.max(replies.get(rel.thread) ?? 0, threadN))

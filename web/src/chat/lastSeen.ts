@@ -1,13 +1,12 @@
 import { dayIn, dayOf, timeOf } from '../i18n/dates.js'
 import type { Translation } from '../i18n/index.js'
 
-const stepMs = 10 * 60_000 // a server rounds down to this
+const stepMs = 10 * 60_000 // the server rounds times down to this
 const dayMs = 86_400_000
 
 /**
- * When a user was online last, in words that hold. `roundedMs` is the time that the server tells,
- * up to ten minutes early; `saidMs` is that of their newest message that is seen here, 0 for none:
- * at that time they were online.
+ * Says when a user was last online, in words that are true. `roundedMs` is the time from the server, which may be
+ * up to ten minutes too early. `saidMs` is the time of their newest message here, when they were online; 0: none.
  */
 export function lastSeen(roundedMs: number, saidMs: number, translation: Translation, now = Date.now()): string {
   const { t } = translation

@@ -1,6 +1,9 @@
 const gapPx = 8 // between a message and the menu below it
 
-/** Lifts the messages above a menu at the lower edge, so that it does not cover its own message, whose upper edge stays in view. Returns the function that puts them back. */
+/**
+ * Moves the messages up when a menu at the lower edge would cover its own message. The upper edge of that message
+ * stays in view. The returned function moves them back.
+ */
 export function lift(message: Element | undefined, topPx: number): () => void {
   const content = message?.closest<HTMLElement>('.timeline-content')
   const view = content?.parentElement

@@ -1,6 +1,6 @@
 import { alphanumericAnd, isAlphanumeric, isBlank, isLetter, type Reading } from './textReader.js'
 
-/** A part of a text that is an address, without the signs that end the sentence around it. */
+/** An address in a text, without the punctuation of the sentence around it. */
 export interface Link {
   readonly from: number
   readonly end: number
@@ -20,10 +20,10 @@ const inAddress = (c: number): boolean => !isBlank(c) && !stops.has(c)
 const [at, dot, open, close] = Array.from('@.()', (c) => c.charCodeAt(0)) as [number, number, number, number]
 const endings = new Set(Array.from('.,:;!?*_~', (c) => c.charCodeAt(0)))
 
-/** The addresses of pages and of mail in a text, in their order. */
+/** Returns the web and mail addresses in a text, in order. */
 export function linksIn(r: Reading): readonly Link[] {
   const links: Link[] = []
-  const local = { end: 0, domainEnd: 0 } // of the last run of signs that a mail address may begin with, and of the domain after it; 0: there is none
+  const local = { end: 0, domainEnd: 0 } // end: of the last run of characters before a possible @; domainEnd: of the domain after it, 0: none
   for (let i = 0; i < r.length;) {
     const before = i > 0 ? r.at(i - 1) : NaN
     const end = pageEnd(r, i, before) || mailEnd(r, i, before, local)
@@ -34,7 +34,7 @@ export function linksIn(r: Reading): readonly Link[] {
   return links
 }
 
-/** The end of the address of a page that begins at i; 0: none does. */
+/** Returns the end of the web address that begins at i; 0: none. */
 function pageEnd(r: Reading, i: number, before: number): number {
   const c = r.at(i) | 32
   if (c === 104 /* h */ && !inWord(before) && r.has('http', i)) {
@@ -52,7 +52,7 @@ function pageEnd(r: Reading, i: number, before: number): number {
   return 0
 }
 
-/** The end of the mail address that begins at i; 0: none does. */
+/** Returns the end of the mail address that begins at i; 0: none. */
 function mailEnd(r: Reading, i: number, before: number, local: { end: number; domainEnd: number }): number {
   if (local.end <= i) {
     local.end = r.skip(i, inLocal)
@@ -61,7 +61,7 @@ function mailEnd(r: Reading, i: number, before: number, local: { end: number; do
   return local.domainEnd > 0 && local.end - i <= longestLocal && isAlphanumeric(r.at(i)) && !beforeMail(before) ? local.domainEnd : 0
 }
 
-/** The end of the longest host name at i whose last part has two letters or more; 0: there is none. */
+/** Returns the end of the longest host name at i whose last part has at least two letters; 0: none. */
 function domainEnd(r: Reading, from: number): number {
   let found = 0
   for (let i = from; ;) {
@@ -75,7 +75,7 @@ function domainEnd(r: Reading, from: number): number {
 
 function linkOf(r: Reading, from: number, found: number): Link | undefined {
   if (found - from > longestLink) return undefined
-  let opened = 0 // brackets that are opened, less those that are closed
+  let opened = 0 // opened brackets minus closed ones
   for (let i = from; i < found; i++) {
     const c = r.at(i)
     opened += c === open ? 1 : c === close ? -1 : 0

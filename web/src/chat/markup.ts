@@ -2,7 +2,7 @@ import { emojiPattern } from '../../ui/emoji.js'
 import { linksIn } from './links.js'
 import { alphanumericAnd, isAlphanumeric, isBlank, isLineEnd, Reading } from './textReader.js'
 
-/** A piece of a message: a text, or a mark with pieces in it. */
+/** A piece of a message: a text, or a mark that contains pieces. */
 export type Piece =
   | string
   | { readonly kind: 'bold' | 'italic' | 'strike'; readonly of: readonly Piece[] }
@@ -28,12 +28,16 @@ const strike: Mark = { kind: 'strike', sign: 126, length: 2 }
 const italic: Mark = { kind: 'italic', sign: 95, length: 1 }
 const markOf = (c: number): Mark | undefined => c === bold.sign ? bold : c === strike.sign ? strike : c === italic.sign ? italic : undefined
 
-/** Parses a text: ``` and ` for code, ** bold, _ italic, ~~ strike, addresses of pages and of mail, and @ for the users that the message mentions. The pieces are drawn as elements; nothing is HTML. It reads each sign a bounded number of times. */
+/**
+ * Parses a text into pieces: ``` and ` for code, ** bold, _ italic, ~~ strike, web and mail addresses, and @ for
+ * the users that the message mentions. The pieces are drawn as elements; nothing is HTML. The parser reads each
+ * character a bounded number of times.
+ */
 export function piecesOf(text: string, mentions: ReadonlySet<string>): readonly Piece[] {
   return new Parser(text, mentions).pieces
 }
 
-/** The number of signs that the parser reads, repeated reads included. */
+/** Returns how many characters the parser reads, repeated reads included. */
 export function stepsOf(text: string, mentions: ReadonlySet<string>): number {
   return new Parser(text, mentions).steps
 }
@@ -54,14 +58,17 @@ class Parser {
     this.steps += r.steps
   }
 
-  /** ``` around lines, with the name of a language after the first one. A line feed on either side of a mark is part of it. */
+  /**
+   * Parses blocks of code: ``` around lines, with the name of a language after the first ```. A line feed on either
+   * side of a mark belongs to the mark.
+   */
   #blocks(r: Reading): void {
     let at = 0
     for (let open = r.find(fence, 0); open >= 0; open = r.find(fence, at)) {
       const named = r.skip(open + 3, inLanguage)
       let begin = r.at(named) === lineFeed ? named + 1 : open + 3
       let close = r.find(fence, begin + 1)
-      if (close < 0) close = r.find(fence, (begin = open + 3) + 1) // the name is what stands in it
+      if (close < 0) close = r.find(fence, (begin = open + 3) + 1) // no line feed follows, so the name is the content
       if (close < 0) break
       this.#code(r.text.slice(at, open > at && r.at(open - 1) === lineFeed ? open - 1 : open))
       this.pieces.push({ kind: 'block', text: r.text.slice(begin, close - 1 > begin && r.at(close - 1) === lineFeed ? close - 1 : close) })
@@ -71,7 +78,7 @@ class Parser {
     this.#code(r.text.slice(at))
   }
 
-  /** ` around a part of a line. */
+  /** Parses code inside a line: ` around a part of it. */
   #code(text: string): void {
     this.#read(text, (r) => {
       let at = 0
@@ -91,7 +98,9 @@ class Parser {
     })
   }
 
-  /** Links, and between them marks, but for those that the text stands in: none stands in itself, so they are three deep at most. */
+  /**
+   * Parses links, and marks between them. A mark is not parsed again inside itself, so marks are at most three deep.
+   */
   #inline(text: string, within: readonly Mark[], to: Piece[]): void {
     this.#read(text, (r) => {
       let at = 0
@@ -106,8 +115,8 @@ class Parser {
 
   #marked(text: string, within: readonly Mark[], to: Piece[]): void {
     this.#read(text, (r) => {
-      const next = { bold: 0, strike: 0, italic: 0 } // where each mark closes next: this only moves on
-      let lineEnd = 0 // the next one: this only moves on as well
+      const next = { bold: 0, strike: 0, italic: 0 } // where each mark closes next; it only increases
+      let lineEnd = 0 // the end of the line; it only increases too
       let at = 0
       for (let i = 0; i < r.length; i++) {
         const m = markOf(r.at(i))
@@ -152,7 +161,7 @@ const fence = '```'
 const noMarks: readonly Mark[] = []
 const inLine = (c: number): boolean => !isLineEnd(c)
 
-/** Adds a plain text: to the one before it, so that there is one text between two elements. */
+/** Adds a plain text. It joins the text before it, so that there is at most one text between two elements. */
 function say(text: string, to: Piece[]): void {
   const before = to.at(-1)
   if (typeof before === 'string') to[to.length - 1] = before + text
@@ -163,31 +172,37 @@ function isMark(r: Reading, i: number, { sign, length }: Mark): boolean {
   return r.at(i) === sign && (length === 1 || r.at(i + 1) === sign)
 }
 
-/** Whether a mark begins at i: a sign that is no blank follows; before an _ stands no part of a word. */
+/** Whether a mark begins at i: no blank follows it, and before an _ there is no letter of a word. */
 function opens(r: Reading, i: number, m: Mark): boolean {
   const after = r.at(i + m.length)
   return isMark(r, i, m) && !Number.isNaN(after) && !isBlank(after) && (m.kind !== 'italic' || !isWordSign(r.pointBefore(i)))
 }
 
-/** The first place from i on where a mark ends: after a sign that is no blank; after an _ stands no part of a word. */
+/**
+ * Returns the first place from i where a mark ends: no blank is before it, and after an _ there is no letter of a
+ * word.
+ */
 function closing(r: Reading, m: Mark, from: number): number {
   let i = from
   while (i < r.length && !(isMark(r, i, m) && !isBlank(r.at(i - 1)) && (m.kind !== 'italic' || !isWordSign(r.point(i + 1))))) i++
   return i
 }
 
-const word = /(?!ℹ)\p{L}/u // the one sign that is a letter and an emoji
+const word = /(?!ℹ)\p{L}/u // ℹ is both a letter and an emoji
 const ascii = /^[\x00-\x7f]*$/
 const onlyEmoji = new RegExp(`^(?:${emojiPattern}\\s*){1,3}$`, 'u')
 
-/** Whether a text is one to three emojis and nothing else: they are drawn large. */
+/** Whether a text is one to three emojis and nothing else. Such a text is drawn large. */
 export function isEmojiOnly(text: string): boolean {
   return text.length <= 60 && !word.test(text) && !ascii.test(text) && onlyEmoji.test(text)
 }
 
-const mostPlain = 300 // code units that are shown on one line
+const mostPlain = 300 // the most code units of a text on one line
 
-/** A text on one line, without its marks. Mentioned users have the name from nameOf; undefined: no mentioned user has this id. */
+/**
+ * Returns a text on one line, without its marks. nameOf returns the name of a mentioned user; undefined: the
+ * message mentions no user with this id.
+ */
 export function plainText(text: string, nameOf: (user: string) => string | undefined = nobody): string {
   const named = nameOf === nobody ? text.slice(0, mostPlain) : text.slice(0, mostPlain).replace(/(?<![\w@.])@([A-Za-z0-9][\w.+@-]*)/g, (whole, word: string) => {
     const user = word.replace(/[^A-Za-z0-9]+$/, '')

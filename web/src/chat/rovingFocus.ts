@@ -9,11 +9,10 @@ interface Roving {
 }
 
 /**
- * The messages are one stop of Tab. Arrows move the focus from message to message, also from
- * what is inside one. Enter, and the key for menus, open the menu of the message. The right
- * arrow goes to the links and buttons inside, and from one to the next; Escape and the left
- * arrow go back. Space selects the message, or takes it out of the selection; Shift and an arrow
- * select the next one as well.
+ * Moves the focus among the messages, which are one stop of Tab. Arrow up and down move it from message to message,
+ * even from a link inside one. Enter and the menu key open the menu of the message. Arrow right goes to the links
+ * and buttons inside the message, and from one to the next; Escape and arrow left go back. Space selects or
+ * deselects the message. Shift with an arrow also selects the next one.
  */
 export function useRoving(pick: (key: string, way: 'toggle' | 'add') => void): Roving {
   return useMemo(() => ({
@@ -23,7 +22,7 @@ export function useRoving(pick: (key: string, way: 'toggle' | 'add') => void): R
       const row = target.closest<HTMLElement>('[data-key]')
       if (!row) return
       const isRow = target === row
-      const isCode = target.tagName === 'PRE' // what does not fit is scrolled by the arrows
+      const isCode = target.tagName === 'PRE' // the arrows scroll long lines of code
       const go = (to: HTMLElement | undefined): void => {
         e.preventDefault()
         to?.focus()
@@ -65,7 +64,7 @@ export function useRoving(pick: (key: string, way: 'toggle' | 'add') => void): R
   }), [pick])
 }
 
-const secondButton = 2 // of a mouse; a contextmenu by a key has none
+const secondButton = 2 // of a mouse; the menu key has none
 
 function openMenu(row: HTMLElement): void {
   const { x, y, height } = (row.querySelector('.bubble') ?? row).getBoundingClientRect()
@@ -77,13 +76,16 @@ function stopAt(content: HTMLElement, row: HTMLElement): void {
   row.tabIndex = 0
 }
 
-/** Makes the newest message the stop of Tab, unless the person is at another one. */
+/** Makes the newest message the stop of Tab, unless the focus is on another message. */
 export function enterByNewest(content: HTMLElement): void {
-  const newest = content.lastElementChild?.querySelector(':scope > ol')?.lastElementChild // of the last day; this is done after each drawing
+  const newest = content.lastElementChild?.querySelector(':scope > ol')?.lastElementChild // in the last day only, because this runs after each drawing
   if (newest instanceof HTMLElement && newest.tabIndex !== 0 && !content.contains(activeIn(content))) stopAt(content, newest)
 }
 
-/** Moves the focus to the message to which the person was brought, if it was in another message, or its element is gone. */
+/**
+ * Moves the focus to the message that the person was brought to, if the focus was on another message or its element
+ * is gone.
+ */
 export function arrive(content: HTMLElement): void {
   if (document.activeElement !== document.body && !content.contains(activeIn(content))) return
   const row = content.querySelector('.lit')?.closest<HTMLElement>('[data-key]') ?? content.querySelector<HTMLElement>('[data-key][tabindex="0"]')

@@ -1,23 +1,23 @@
 import { mayKeep } from '../account/accounts.js'
 import { keep, namesOf, recall } from '../browserStorage.js'
 
-/** A reading position in a conversation: an entry, and how far its top is below that of the view, in px. */
+/** A reading position in a conversation: an entry, and how far its top is below the top of the view, in px. */
 export interface ReadingPlace {
   readonly seq: number
   readonly belowPx: number
 }
 
-const most = 50 // chats of an account whose places are kept; those beyond open at the end
+const most = 50 // the most chats of an account with a kept position; others open at the end
 
 const nameOf = (account: string, conv: string): string => `${account}:place:${conv}`
 
-/** The kept position, if the person did not read the newest message. */
+/** Returns the kept position; undefined: the person had read the newest message. */
 export function placeIn(account: string, conv: string): ReadingPlace | undefined {
   const [seq = 0, belowPx = 0] = recall(nameOf(account, conv)).split(' ').map(Number)
   return Number.isSafeInteger(seq) && seq > 0 && Number.isFinite(belowPx) ? { seq, belowPx } : undefined
 }
 
-/** Keeps a position; undefined: the person read the newest message. */
+/** Keeps a position; undefined removes it, because the person had read the newest message. */
 export function keepPlace(account: string, conv: string, place: ReadingPlace | undefined): void {
   if (!mayKeep(account)) return
   const name = nameOf(account, conv)

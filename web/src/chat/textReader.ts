@@ -1,4 +1,8 @@
-/** A text of somebody else, read by position. All parsers of messages read it through `at`, `find` and `skip`, which count each read sign: the steps of a parser grow with the length of the text, whatever it is (parsing.test.ts). */
+/**
+ * A text from another user, read by position. All parsers of messages read it through `at`, `find` and `skip`,
+ * which count each character read. So a test can check that the work grows no faster than the length of any text
+ * (parsing.test.ts).
+ */
 export class Reading {
   readonly text: string
   steps = 0
@@ -11,13 +15,13 @@ export class Reading {
     return this.text.length
   }
 
-  /** The code unit at a position; NaN beyond the text. */
+  /** Returns the code unit at a position; NaN beyond the text. */
   at(i: number): number {
     this.steps++
     return this.text.charCodeAt(i)
   }
 
-  /** The code point at a position, or the one that ends before it; undefined beyond the text. */
+  /** Returns the code point at a position; undefined beyond the text. pointBefore returns the one that ends there. */
   point(i: number): number | undefined {
     this.steps++
     return this.text.codePointAt(i)
@@ -30,20 +34,20 @@ export class Reading {
     return pair !== undefined && pair > 0xffff ? pair : i > 0 ? low : undefined
   }
 
-  /** The first position of a mark, from a position on; -1: there is none. */
+  /** Returns the first position of a mark at or after `from`; -1: there is none. */
   find(mark: string, from: number): number {
     const found = this.text.indexOf(mark, from)
     this.steps += Math.max(1, (found < 0 ? this.length : found) - from)
     return found
   }
 
-  /** Whether a word stands at a position, in ASCII letters of any case. `word` is lower case. */
+  /** Whether a word is at a position, in ASCII letters of any case. `word` is lower case. */
   has(word: string, i: number): boolean {
     this.steps += word.length
     return this.text.slice(i, i + word.length).toLowerCase() === word
   }
 
-  /** The end of the run of signs of a class, from a position on. */
+  /** Returns the end of the run of characters of a class that begins at a position. */
   skip(from: number, isIn: (code: number) => boolean): number {
     let i = from
     while (i < this.length && isIn(this.at(i))) i++
@@ -57,13 +61,13 @@ export const isDigit = (c: number): boolean => c >= 48 && c <= 57
 export const isLetter = (c: number): boolean => c >= 97 && c <= 122 || c >= 65 && c <= 90
 export const isAlphanumeric = (c: number): boolean => isLetter(c) || isDigit(c)
 
-/** A class of ASCII letters, digits and some more signs. */
+/** Returns a class of characters: ASCII letters, digits and some more. */
 export function alphanumericAnd(more: string): (c: number) => boolean {
   const set = signs(more)
   return (c) => isAlphanumeric(c) || set.has(c)
 }
 
-/** Whether `\s` matches a code unit. */
+/** Whether \s matches a code unit. */
 export function isBlank(c: number): boolean {
   return c === 32 || c >= 9 && c <= 13 || c === 0xa0 || c >= 0x1680 && blanks.has(c)
 }

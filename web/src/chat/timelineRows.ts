@@ -4,11 +4,11 @@ import { dayOf } from '../i18n/dates.js'
 const groupMs = 10 * 60_000 // a longer pause between two messages of a user begins a new group
 
 interface Grouped {
-  readonly first: boolean // of its group
+  readonly first: boolean // the first of its group
   readonly last: boolean
 }
 
-/** A line of the timeline. Its key is that of the message for as long as it lives, also when it gets its seq. */
+/** A row of the timeline. A message keeps its key for good, even when it is stored and gets its seq. */
 export type Row =
   | ({ readonly kind: 'message'; readonly key: string; readonly message: Message } & Grouped)
   | ({ readonly kind: 'pending'; readonly key: string; readonly outgoing: Outgoing } & Grouped)
@@ -22,17 +22,21 @@ export interface Day {
   readonly rows: readonly Row[]
 }
 
-/** Whether an entry has a place of its own in the timeline. Edits and recalls show in their targets. */
+/** Whether an entry has a row of its own in the timeline. Edits and recalls show in their targets. */
 export function isShown(m: Message): boolean {
   return !m.edit && !m.recall && !m.withheld && !m.inbox
 }
 
-/** Whether an entry is a message that somebody has written, also a recalled one. */
+/** Whether an entry is a message that somebody has written. A recalled one still is. */
 export function isSaid(m: Message): boolean {
   return !m.members && !m.group && !m.lost
 }
 
-/** The key of an entry in its conversation. An own message has that of the one in the outbox. The id of a message of others is their choice, perhaps that of another message: its key is its seq. */
+/**
+ * Returns the key of an entry in its conversation. An own message has the key that it had in the outbox. For a
+ * message of others the key is the seq, because its sender chose the client message id, perhaps that of another
+ * message.
+ */
 export function keyOf(m: Message, me: string): string {
   return m.from === me && m.clientMsgId ? ownKey(m.clientMsgId) : String(m.seq)
 }
@@ -41,7 +45,7 @@ export function ownKey(id: string): string {
   return `own ${id}`
 }
 
-/** A message with the waiting edit of it applied. */
+/** Returns a message with the pending edit of it applied, if there is one. */
 export function asEdited(m: Message, pending: readonly Outgoing[]): Message {
   const text = pending.findLast((o) => (o.state === 'sending' || o.state === 'sent') && o.draft.edit?.target === m.seq)?.draft.edit?.text
   return text === undefined || m.recalledBy > 0 ? m : { ...m, text }
@@ -54,14 +58,18 @@ interface Line {
   readonly day: number
 }
 
-/** The seq of the first message of others above unreadAfter: the line of unread messages comes before it. undefined: there is none. */
+/**
+ * Returns the seq of the first message of others above unreadAfter, which the line of unread messages stands
+ * before; undefined: there is none.
+ */
 export function firstUnread(messages: readonly Message[], me: string, unreadAfter: number): number | undefined {
   return messages.find((m) => m.seq > unreadAfter && m.from !== me && isShown(m))?.seq
 }
 
 /**
- * Arranges entries and waiting messages into days and groups, with a line before the message unreadAt. `beside` are the entries before and after them, which are not drawn: a group that continues there looks as it will when they are, so no row
- * changes its height then.
+ * Arranges entries and pending messages into days and groups, with a line before the message unreadAt. `beside` are
+ * the entry just before and the one just after the drawn ones. A group that goes on there is drawn as an unfinished
+ * group. So no row changes its height when these entries are drawn too.
  */
 export function arrange(messages: readonly Message[], pending: readonly Outgoing[], me: string, unreadAt?: number, beside: readonly (Message | undefined)[] = []): readonly Day[] {
   const lines: Line[] = []
@@ -75,7 +83,7 @@ export function arrange(messages: readonly Message[], pending: readonly Outgoing
   }
   const newest = lines.at(-1)?.ms ?? 0
   for (const o of pending) {
-    // The clock of this device may be wrong: waiting messages come last, whatever it says.
+    // The clock of this device may be wrong, so pending messages come last in any case.
     if (!isPendingShown(o)) continue
     const ms = Math.max(newest, lines.length > 0 ? newest : o.composedMs)
     lines.push({ row: { kind: 'pending', key: ownKey(o.id), outgoing: o, first: true, last: true }, from: me, ms, day: dayOf(ms) })
@@ -86,7 +94,7 @@ export function arrange(messages: readonly Message[], pending: readonly Outgoing
 
 const unreadRow: Row = { kind: 'unread', key: 'unread' }
 
-/** Whether a waiting message has a row: waiting edits and recalls show in their targets; failed ones show by themselves. */
+/** Whether a pending message has a row. A waiting edit or recall shows in its target; a failed one has a row. */
 function isPendingShown(o: Outgoing): boolean {
   return !(o.draft.edit || o.draft.recall) || o.state === 'rejected' || o.state === 'unknowable'
 }
@@ -105,9 +113,9 @@ function group(lines: Line[], before: Line | undefined, after: Line | undefined)
   }
 }
 
-const rows = new WeakMap<Message | Outgoing, Row>() // as they were arranged last
+const rows = new WeakMap<Message | Outgoing, Row>() // the rows of the last arrangement
 
-/** The row that was there before, if it is the same: then nothing of it is drawn again. */
+/** Returns the former row if it is equal, so that it is not drawn again. */
 function same(row: Extract<Row, { readonly first: boolean }>): Row {
   const of = row.kind === 'message' ? row.message : row.outgoing
   const old = rows.get(of)

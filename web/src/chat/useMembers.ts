@@ -5,12 +5,15 @@ import { alphanumericAnd, Reading } from './textReader.js'
 
 const none: readonly MemberRef[] = []
 
-/** The members of a group, read when it is opened, when its membership changes, and when there is a connection again. */
+/**
+ * Returns the members of a group. They are read when it is opened, when its membership changes, and when a
+ * connection is made.
+ */
 export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
   const client = useClient()
   const conv = v && !v.left ? v.id : ''
   const held = useMessages(conv)
-  const known = held.length > 0 // before that nobody knows which change was the last one
+  const known = held.length > 0 // before that the last change is not known
   const changed = held.findLast((m) => m.members)?.seq ?? 0
   const live = useStatus().state === 'live'
   const [all, setAll] = useState<{ readonly conv: string; readonly members: readonly MemberRef[] }>({ conv: '', members: none })
@@ -29,7 +32,10 @@ export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
 
 const underWay = new WeakMap<Client, Map<string, Promise<readonly MemberRef[]>>>()
 
-/** Reads the members after an entry that changed them. Title, field and info of a group need them at the same time: they share one read. */
+/**
+ * Reads the members after an entry that changed them. The title, the field and the info panel of a group need them
+ * at the same time, and share one request.
+ */
 function readMembers(client: Client, conv: string, changed: number): Promise<readonly MemberRef[]> {
   const reads = underWay.get(client) ?? new Map<string, Promise<readonly MemberRef[]>>()
   underWay.set(client, reads)
@@ -39,7 +45,7 @@ function readMembers(client: Client, conv: string, changed: number): Promise<rea
   return read
 }
 
-/** The members whom a text names with @, at most 50, and whether it names all. */
+/** Returns the members that a text names with @, at most 50, and whether it names all. */
 export function mentionedIn(text: string, members: readonly MemberRef[], me: string): { readonly mentions: readonly string[]; readonly all: boolean } {
   const named = namesIn(new Reading(text))
   return { mentions: members.map((m) => m.user).filter((u) => u !== me && named.has(u)).slice(0, 50), all: named.has('all') }
@@ -49,7 +55,7 @@ const beforeName = alphanumericAnd('_@.')
 const inName = alphanumericAnd('._+@-')
 const endsSentence = (c: number): boolean => c === 46 || c === 45 // . and -
 
-/** The words after @, each also without the signs of the sentence after it. */
+/** Returns the words after @, each with and without the punctuation at its end. */
 export function namesIn(r: Reading): ReadonlySet<string> {
   const names = new Set<string>()
   for (let i = r.find('@', 0); i >= 0;) {

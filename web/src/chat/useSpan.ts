@@ -8,24 +8,26 @@ import { type Away, inTimeline } from './inTimeline.js'
 import { enterByNewest } from './rovingFocus.js'
 import { isShown, keyOf } from './timelineRows.js'
 
-const nearRows = 150 // if less than this is held beyond what is drawn, more is asked for
-const littlePx = 100 // if no more than this is below the view, all of it is shown, unless the line of unread messages would leave the view
-const dividerBelowPx = 88 // the pinned message and the day stand above it
-const openingMs = 1500 // for which a chat waits for the place where it opens
-const jumpMs = 15_000 // for which a jump waits for the server
-const jumpWithoutMs = 2000 // the same without a connection: then the person is told soon
+const nearRows = 150 // if fewer rows are held beyond the drawn ones, more are loaded
+const littlePx = 100 // if no more than this is below the view, the view goes to the end, unless the line of unread messages would leave the view
+const dividerBelowPx = 88 // room for the pinned message and the day above it
+const openingMs = 1500 // how long a chat waits for the page where it opens
+const jumpMs = 15_000 // how long a jump waits for the server
+const jumpWithoutMs = 2000 // the same without a connection, so that the person is told soon
 
-/** The position of the view once a span is drawn: a row, and how far it is below the top. */
+/**
+ * The position that the view takes when a span is drawn: a row, and the distance of the row from the top of the view.
+ */
 interface Place {
   readonly span: Span
-  readonly key: string // '': at the end
+  readonly key: string // '': the end
   readonly below: number | 'middle'
 }
 
-/** The place where a chat opens: the first row that was not read, or else the kept position. */
+/** The place where a chat opens: the first unread row, or else the kept position. */
 export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
 
-/** The timeline's use of its window: the drawn entries, and the position of the view. */
+/** Connects a timeline with its HistoryWindow: which entries are drawn, and where the view stands. */
 export function useSpan(conv: string, me: string, opening: Opening, hides: Away) {
   const client = useClient()
   const [window] = useState(() => new HistoryWindow(client, conv))
@@ -35,32 +37,32 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
   isAwayNow.current = hides
   const viewNow = useCallback(() => inTimeline(window.view(), isAwayNow.current), [window])
   const openAt = opening === undefined ? Infinity : 'seq' in opening ? opening.seq : opening.unreadAfter + 1
-  const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
+  const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // the chat waits for the page where it opens
   const [span, setSpan] = useState<Span>(() => spanAt(held, openAt, openAt === Infinity ? openingRows(innerHeight) : undefined))
   const oldest = held.messages[0]?.seq ?? 0
   const [wasOldest, setWasOldest] = useState(oldest)
   if (oldest !== wasOldest) {
     setWasOldest(oldest)
-    // The first row that is drawn may lose the name above it by what has come before it. The view
-    // stands at the top there, and stays where it is only if there are rows above it at once.
+    // Older entries can take the name above the first drawn row away. The view is at the top then, and keeps its
+    // place only if rows above it are drawn at once.
     if (oldest < wasOldest && span.from === wasOldest) setSpan(up(held, span))
   }
-  const [away, setAway] = useState(false) // the newest message is not in view
+  const [away, setAway] = useState(false) // the newest message is out of view
   const [hidden, setHidden] = useState(false) // the view has no size
   const view = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const scroller = useRef<Scroller | undefined>(undefined)
   const place = useRef<Place | undefined>(undefined)
   const opened = useRef(false)
-  const reached = useRef(!(opening && 'seq' in opening)) // the view came to the place that was kept, or the person went elsewhere
+  const reached = useRef(!(opening && 'seq' in opening)) // the view reached the kept position, or the person went elsewhere
   const loading = useRef(false)
-  const jumps = useRef(0) // so far: the last one decides where the view stands
-  const settle = useRef(() => {}) // brings the view, after what was drawn last, to where it is to stand
+  const jumps = useRef(0) // how many jumps began; only the last one moves the view
+  const settle = useRef(() => {}) // restores the position of the view after the last drawing
   const now = useRef({ held, span })
   now.current = { held, span }
   const shown = useMemo(() => waits ? none : slice(held.messages, span), [waits, held, span])
 
-  /** Asks for more where few held entries are left. */
+  /** Loads more entries, one page at a time. */
   const load = useCallback((more: () => Promise<boolean>) => {
     if (loading.current) return
     loading.current = true
@@ -69,12 +71,14 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
     })
   }, [])
 
-  /** Draws more where the view comes near an end of the drawn entries. */
+  /**
+   * Draws more rows when the view comes near an end of the drawn ones, and loads more when few held ones are left.
+   */
   const extend = useCallback(() => {
     const s = scroller.current
     const { held: h, span: is } = now.current
     const { messages: all } = h
-    if (!s || all.length === 0 || place.current) return // a jump is under way: its span is drawn next, and no other one
+    if (!s || all.length === 0 || place.current) return // during a jump only its own span is drawn
     const before = indexOf(all, is.from)
     const margin = Math.max(600, s.height * 1.5)
     if (s.above < margin && before > 0) setSpan(up(h, is, rowsFor(s.above, s.height)))
@@ -106,18 +110,18 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
     return () => resized.disconnect()
   }, [look])
 
-  // After each drawing, before the person sees it.
+  // Runs after each drawing, before the browser shows it.
   useLayoutEffect(() => {
     const s = scroller.current
     if (!s) return
     s.drawn()
     settle.current = () => {
       s.restore(span.to === Infinity)
-      if (s.isHidden) return // the chat opens, or goes to a place, when it can be seen
+      if (s.isHidden) return // an opening or a jump waits until the chat is visible
       const opens = !opened.current && shown.length > 0
       if (opens) {
         opened.current = true
-        place.current ??= openingPlace(shown, me, span, opening, held) // a person who went elsewhere while the chat waited is not taken back
+        place.current ??= openingPlace(shown, me, span, opening, held) // a person who jumped while the chat waited stays there
         if (place.current.key !== '') reached.current = true
       }
       const to = place.current
@@ -125,7 +129,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
       place.current = undefined
       const there = to.key !== '' && s.toRow(to.key, to.below)
       if (there ? span.to === Infinity && s.below <= (to.key === unreadKey ? dividerBelowPx : littlePx) : opens || to.key === '') s.toEnd()
-      if (opens && s.above <= 0) extend() // low rows do not fill the view: nobody sees it like that
+      if (opens && s.above <= 0) extend() // low rows may not fill the view: draw more before it is shown
     }
     settle.current()
     if (content.current) enterByNewest(content.current)
@@ -142,7 +146,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
     setWaits(false)
   }, [viewNow, window])
 
-  /** Has the view stand at a row, which is held. */
+  /** Moves the view to a held row. */
   const standAt = useCallback((target: Message, below: number | 'middle') => {
     reached.current = true
     setWaits(false)
@@ -157,7 +161,10 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
 
   const within = useCallback(() => ({ timeoutMs: client.status().state === 'live' ? jumpMs : jumpWithoutMs }), [client])
 
-  /** Brings an entry into view; of what is between nothing is read. False: it is not there. undefined: the person went elsewhere meanwhile. */
+  /**
+   * Brings an entry into view without the entries between. It returns false if there is no such row, and undefined
+   * if the person went elsewhere meanwhile.
+   */
   const jumpTo = useCallback(async (seq: number): Promise<boolean | undefined> => {
     const jump = ++jumps.current
     const has = await window.around(seq, undefined, within())
@@ -170,7 +177,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
     return true
   }, [standAt, viewNow, within, window])
 
-  /** Brings the first message of a time or later to the top, or the last one of all. */
+  /** Brings the first message of this time or later to the top, or else the last message. */
   const jumpToTime = useCallback(async (ms: number): Promise<void> => {
     jumps.current++
     const { messages, isOldest, isNewest } = viewNow()
@@ -184,7 +191,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
     if (target) standAt(target, dividerBelowPx)
   }, [standAt, viewNow, within, window])
 
-  // The chat opens far back: it waits a moment for what is there, so that nothing jumps.
+  // If the chat opens at entries that are not held, it waits a moment for them, so that nothing jumps.
   useEffect(() => {
     if (!waits) return undefined
     let over = false
@@ -195,7 +202,7 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
       setWaits(false)
     }
     const timer = setTimeout(() => {
-      window.toNewest() // a page that comes later is not shown any more
+      window.toNewest() // a later page is not shown
       end()
     }, navigator.onLine ? openingMs : 0)
     window.around(openAt).then(end, end)
@@ -213,11 +220,14 @@ export function useSpan(conv: string, me: string, opening: Opening, hides: Away)
   return { whole, held, span, shown, view, content, scroller, reached, away, hidden, toEnd, jumpTo, jumpToTime, onScroll }
 }
 
-const unreadKey = 'unread' // of the row of the line
+const unreadKey = 'unread' // the key of the row with the line of unread messages
 const none: readonly Message[] = []
-const sideSlack = 40 // rows beyond the bound that may gather at the end
+const sideSlack = 40 // rows beyond mostRows that may gather at the end
 
-/** By how many rows to go on, with so many px left beyond the view: few, as long as nobody sees that they are missing. */
+/**
+ * Returns how many rows to draw next: few while more than one view is left before the end of the drawn rows, many
+ * when the person could see the end.
+ */
 function rowsFor(leftPx: number, height: number): number {
   return leftPx > height ? stepRows : 5 * stepRows
 }
@@ -226,7 +236,7 @@ function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
   return isOldest || (messages[0]?.seq ?? Infinity) <= seq
 }
 
-/** The row at which a chat opens; the end, if the place that was kept could not be read in time. */
+/** Returns the row at which a chat opens; the end, if the kept position was not loaded in time. */
 function openingPlace(shown: readonly Message[], me: string, span: Span, opening: Opening, held: HistoryView): Place {
   if (opening && 'unreadAfter' in opening) return { span, key: unreadKey, below: dividerBelowPx }
   const first = shown[0]

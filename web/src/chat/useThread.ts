@@ -3,26 +3,29 @@ import { useClient } from '@petrel-im/sdk/react'
 import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 'react'
 import { isShown } from './timelineRows.js'
 
-const pageEntries = 200 // of each page of the conversation that is looked through
+const pageEntries = 200 // entries of each page that is searched
 const pagesAtOnce = 10
 
 /** The content of a thread at one moment. */
 export interface ThreadView {
   readonly root: Message | undefined // undefined: it is not known yet
-  readonly before: readonly Message[] // from the root on, oldest first
-  readonly after: readonly Message[] // up to the newest; if isWhole there are none
-  /** Nothing is missing between both. */
+  readonly before: readonly Message[] // messages from the root up to the searched position, oldest first
+  readonly after: readonly Message[] // messages after that position; none if isWhole
+  /** No message between before and after is missing. */
   readonly isWhole: boolean
 }
 
-/** The messages of a thread. The held ones are there at once, and new ones follow. The conversation has them among its other entries: those further back are searched for from the root on, page by page, until both meet. */
+/**
+ * The messages of a thread. Held ones are there at once, and new ones are added. A thread has no list of its own in
+ * the conversation, so older ones are searched for page by page, from the root up to the held entries.
+ */
 export class Thread {
   readonly #client: Client
   readonly #conv: string
   readonly #root: number
   readonly #seen = new Map<number, Message>() // by seq, with the root
-  readonly #low: number // what the client held at first begins here
-  #upTo: number // from the root up to here everything was looked through
+  readonly #low: number // the first held entry when the thread was opened
+  #upTo: number // all entries from the root up to this seq were searched
   #view: ThreadView | undefined
   #loading = false
   readonly #listeners = new Set<() => void>()
@@ -48,7 +51,7 @@ export class Thread {
     }
   }
 
-  /** The present view: the same object while nothing changes. */
+  /** Returns the present view: the same object while nothing changes. */
   readonly view = (): ThreadView => {
     this.#view ??= this.#look()
     return this.#view
@@ -72,7 +75,7 @@ export class Thread {
     return m.seq === this.#root || m.rel?.thread === this.#root && isShown(m)
   }
 
-  /** Applies an edit or a recall to a message that the client does not hold any more. */
+  /** Applies an edit or a recall to a message of the thread that the client does not hold any more. */
   #rewrite({ seq, edit, recall }: Message, from: number): void {
     const target = this.#seen.get(edit?.target ?? recall?.target ?? 0)
     if (!target || target.seq >= from || target.recalledBy > 0 || seq <= target.editedBy) return
@@ -81,7 +84,7 @@ export class Thread {
     else this.#seen.set(target.seq, { ...target, ...(edit?.text === undefined ? {} : { text: edit.text }), editedBy: seq })
   }
 
-  /** Searches more of the conversation. Errors are those of `Client.history`. */
+  /** Searches the next pages of the conversation. Errors are those of `Client.history`. */
   async more(): Promise<void> {
     if (this.#loading) return
     this.#loading = true
@@ -110,7 +113,9 @@ function messageOf(entry: Entry, notes: HistoryPage['notes']): Message {
   return { ...entry, reactions: note?.reactions ?? [], pinned: note?.pinned ?? false, delivered: 0, read: 0 }
 }
 
-/** A thread as it is shown, and the function that reads more of it, where that has failed or is much. */
+/**
+ * Returns the view of a thread. `more` searches on; it is set if the last search failed or stopped after 10 pages.
+ */
 export function useThread(conv: string, root: number): ThreadView & { readonly more: (() => void) | undefined } {
   const client = useClient()
   const [thread] = useState(() => new Thread(client, conv, root))
@@ -118,7 +123,7 @@ export function useThread(conv: string, root: number): ThreadView & { readonly m
   const [reads, setReads] = useState(true)
   const more = useCallback(() => {
     setReads(true)
-    thread.more().catch(() => {}).finally(() => setReads(false)) // the person sees that it is not whole, and asks again
+    thread.more().catch(() => {}).finally(() => setReads(false)) // after an error the person can ask again
   }, [thread])
   useEffect(more, [more])
   const asks = reads || view.isWhole ? undefined : more

@@ -12,21 +12,23 @@ import { Sidebar } from '../sidebar/Sidebar.js'
 import { useChat } from '../clientSnapshot.js'
 import { refused } from './pageLogin.js'
 
-/** What an element shows: the chat, drawn from nothing for each key; or why there is none; undefined: it waits. */
+/**
+ * The content of an element: the chat of a session, drawn anew for each key; an error; or nothing yet (undefined).
+ */
 export type Shown = { readonly session: Session; readonly key: number } | { readonly error: unknown } | undefined
 
 interface EmbeddedProps {
   readonly shown: Shown
-  readonly one: boolean // only the conversation that the page says
+  readonly one: boolean // it shows one conversation, which the page names, and no list
   readonly element: HTMLElement
   readonly environment: Environment
   readonly toasts: ToastList
   readonly onError: (error: unknown) => void
-  readonly onOther: (user: string) => void // the server knows the session as that of somebody else
+  readonly onOther: (user: string) => void // the token of the session is of another user
   readonly onAgain: () => void
 }
 
-/** What is in one element. */
+/** The content of one element. */
 export function Embedded({ shown, one, element, environment, toasts, onError, onOther, onAgain }: EmbeddedProps): ReactElement {
   return (
     <EnvironmentContext value={environment}>
@@ -60,7 +62,7 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
   return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
 }
 
-/** Asks whether the other one is online, which the list does otherwise. The server tells it only to those who have a conversation. */
+/** Watches the presence of the other user, where there is no list that does it. */
 function WatchPeer(): null {
   const { conv, user: peer } = useRoute()
   const { user, watch } = useSession()
@@ -69,7 +71,7 @@ function WatchPeer(): null {
   return null
 }
 
-/** Tells the page that its attribute conv names no conversation of the user. */
+/** Reports to the page that its attribute conv names no conversation of the user. */
 function Missing({ onError }: Pick<EmbeddedProps, 'onError'>): null {
   const { conv } = useRoute()
   const { synced } = useStatus()
@@ -81,12 +83,12 @@ function Missing({ onError }: Pick<EmbeddedProps, 'onError'>): null {
   return null
 }
 
-/** Codes after which the page has to say again who the person is. */
+/** Error codes after which the page has to provide a new login. */
 const ended = new Set(['unauthenticated', 'revoked', 'refresh_reused', 'user_disabled'])
-/** All after which the client does not try again by itself. */
+/** All error codes after which the client does not try again by itself. */
 const final = new Set([...ended, 'replaced', 'invalid', 'version_unsupported'])
 
-/** Why there is no chat, and what to do about it. */
+/** Shows why there is no chat, and a button to try again. */
 function Refused({ error, user = '', onAgain }: { readonly error: unknown; readonly user?: string; readonly onAgain: () => void }): ReactElement {
   const { t } = useTranslation()
   const code = codeOf(error)
@@ -100,7 +102,7 @@ function Refused({ error, user = '', onAgain }: { readonly error: unknown; reado
   )
 }
 
-/** The code of something that was thrown, or stands in a status; '' if it has none. */
+/** Returns the code of an error that was thrown or is in a status; '' if it has none. */
 export function codeOf(error: unknown): string {
   return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
 }
@@ -109,7 +111,7 @@ export function messageOf(error: unknown): string {
   return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error)
 }
 
-/** Shows what to do when drawing has failed, in the place of nothing. */
+/** Shows an error and a button if drawing has failed; otherwise the element would be empty. */
 class Guard extends Component<{ readonly onError: (error: unknown) => void; readonly onAgain: () => void; readonly children: ReactNode }, { readonly error: unknown }> {
   override state = { error: undefined }
 

@@ -3,15 +3,14 @@ import { frame } from './hostStyles.js'
 import type { TokenSource } from './pageLogin.js'
 import type { Mounted, Options } from './mount.js'
 
-/** On a server there are no elements: the module can be imported there, and defines nothing. */
+/** A server has no HTMLElement. The module can be imported there, and defines no element. */
 const Base = globalThis.HTMLElement ?? (class {} as unknown as typeof HTMLElement)
 
 const names = ['server', 'tenant', 'user', 'conv', 'peer', 'token', 'token-url', 'lang', 'theme'] as const
 
 /**
- * The chat as an element of a page. Attributes say what it shows; petrel-chat.d.ts has what
- * each of them means. It has no state of its own: what has to outlive it is the session's,
- * which all elements of an account share.
+ * The chat as an element of a page; petrel-chat.d.ts describes its attributes. The element has no state that
+ * outlives it: that belongs to the session, which all elements of an account share.
  */
 export class PetrelChat extends Base implements PetrelChatElement {
   static readonly observedAttributes: readonly string[] = names
@@ -19,7 +18,7 @@ export class PetrelChat extends Base implements PetrelChatElement {
   #source: TokenSource | undefined
   #mounted: Mounted | undefined
   #turns: Promise<void> = Promise.resolve()
-  #waiting = false // a turn that has not begun will see what changes now
+  #waiting = false // a draw is scheduled, and will use the newest values
 
   get token(): TokenSource {
     return this.#source ?? this.getAttribute('token') ?? ''
@@ -47,7 +46,7 @@ export class PetrelChat extends Base implements PetrelChatElement {
 
   connectedCallback(): void {
     if (!this.shadowRoot) this.attachShadow({ mode: 'open' }).adoptedStyleSheets = [frame()]
-    // A framework may have set them before this class was known: then they hide its setters.
+    // A framework may have set properties before this class was defined. Then they hide the setters.
     for (const name of ['token', 'server', 'tenant', 'user', 'conv', 'peer', 'tokenUrl', 'theme'] as const) {
       if (!Object.hasOwn(this, name)) continue
       const value = this[name]
@@ -81,7 +80,10 @@ export class PetrelChat extends Base implements PetrelChatElement {
     else this.removeAttribute(name)
   }
 
-  /** Draws what holds now, once for all changes of this turn: an element that is moved in the page stays as it is. */
+  /**
+   * Schedules a draw of the present values, one for all changes of this turn. So an element that is moved in the
+   * page is not mounted anew.
+   */
   #changed(): void {
     if (this.#waiting) return
     this.#waiting = true
@@ -98,13 +100,16 @@ export class PetrelChat extends Base implements PetrelChatElement {
       return
     }
     const { mount } = await import('./mount.js')
-    if (!this.isConnected) return // a turn that follows ends it
+    if (!this.isConnected) return // the next draw ends it
     const options = this.#options()
     if (this.#mounted) this.#mounted.update(options)
     else this.#mounted = mount(this, options)
   }
 
-  /** Without the rest of the script there are no texts of the chat, and of its styles the frame only: the server is away, or was replaced by another version. */
+  /**
+   * Shows that the chat could not be loaded: the server is away, or was replaced by another version. The texts and
+   * styles of the chat are missing then, except for the frame.
+   */
   #failed(why: unknown): void {
     if (this.isConnected && !this.#mounted) {
       const chinese = /^zh\b/i.test(this.#options().language || navigator.language)

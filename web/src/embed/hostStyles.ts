@@ -1,7 +1,8 @@
 /**
- * Size and edge of the element, and colours of it until the chat is loaded. Each rule of the page wins over a rule for the host, also
- * `*`: the chat within is placed on the element and not in it, so that a padding does not reach it, and the shadow stays where a
- * page resets all borders. Sizes are in px, because a page may have made a rem any size.
+ * Size and border of the element, and its colours until the chat is loaded. Any rule of the page, even one for `*`,
+ * wins over a rule for :host. So the chat is positioned over the element: a padding of the element does not move
+ * it, and the shadow stays if a page resets all borders. Sizes are in px, because a page may have changed the size
+ * of a rem.
  */
 const css = `
 :host { display: block; box-sizing: border-box; contain: layout; overflow: hidden; width: 384px; min-width: 0; max-width: min(100%, 100vw); height: 576px; min-height: 200px; max-height: 100dvh;
@@ -18,7 +19,10 @@ const css = `
 
 let sheet: CSSStyleSheet | undefined
 
-/** The sheet that all elements of a page share. It is made late: a server has no style sheets. */
+/**
+ * Returns the style sheet that all elements of a page share. It is made on demand, because a server has no
+ * CSSStyleSheet.
+ */
 export function frame(): CSSStyleSheet {
   if (!sheet) {
     sheet = new CSSStyleSheet()

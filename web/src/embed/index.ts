@@ -1,4 +1,4 @@
-// Defines <petrel-chat>. What it is made of is loaded when the first one is put into a page.
+// Defines <petrel-chat>. The chat itself is loaded when the first element is put into a page.
 import { PetrelChat } from './PetrelChat.js'
 
 export { PetrelChat }

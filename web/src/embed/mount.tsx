@@ -11,21 +11,21 @@ import { sheet } from './styles.js'
 
 export { logOut } from './sessions.js'
 
-/** What the attributes of an element say. */
+/** The values of the attributes of an element. */
 export interface Options extends Account {
   readonly conv: string
   readonly peer: string
   readonly theme: string
-  readonly language: string // of the page around it, as a language tag; '' if it says none
+  readonly language: string // the language of the surrounding page, as a tag; '' if it names none
 }
 
-/** The chat in an element. */
+/** The chat that is drawn in an element. */
 export interface Mounted {
   readonly update: (o: Options) => void
   readonly end: () => void
 }
 
-/** Draws the chat in the shadow tree of an element, until it is ended. */
+/** Draws the chat in the shadow tree of an element, until `end` is called. */
 export function mount(element: HTMLElement, first: Options): Mounted {
   const root = element.shadowRoot ?? element.attachShadow({ mode: 'open' })
   if (!root.adoptedStyleSheets.includes(sheet)) root.adoptedStyleSheets.push(sheet)
@@ -33,8 +33,8 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   box.className = 'petrel'
   root.replaceChildren(box)
   const over = new AbortController()
-  // The page sees keys as if the element itself had got them. Its own keys, such as / for a
-  // search, must not work while the person writes here.
+  // To the page, keys that are typed here seem to come from the element. Its own shortcuts, such as / for a search,
+  // must not work while the person writes, so such events stop here.
   for (const kind of ['keydown', 'keypress', 'keyup']) {
     root.addEventListener(kind, (e) => {
       if (e.target instanceof Element && /^(INPUT|TEXTAREA)$/.test(e.target.tagName)) e.stopPropagation()
@@ -51,9 +51,9 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   let now = first
   let use: Use | undefined
   let shown: Shown
-  let begun = 0 // sessions so far
+  let begun = 0 // how many sessions were begun
   let ended = false
-  let stopped = false // the session has failed, and somebody has to act
+  let stopped = false // the session has failed, and the page or the person has to act
   let off = (): void => {}
 
   const tell = (name: string, detail: object): void => void element.dispatchEvent(new CustomEvent(name, { detail }))
@@ -64,7 +64,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   }
   const sent = (m: Sent): void => {
     m.wait().then((o) => tell('petrel-sent', { conv: o.conv, seq: o.seq, id: o.id }), (why: unknown) => {
-      if (!ended) failed(why) // it is on its way otherwise
+      if (!ended) failed(why) // after the end the message is still in the outbox
     })
   }
   const tellUnread = (mine: Use): void => {
@@ -123,7 +123,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     shown = undefined
     return was
   }
-  /** Begins anew, after what is to be done with the former session. */
+  /** Ends the session, calls `done` with its former use, and then begins another one. */
   const anew = (done: (was: Use | undefined) => Promise<void> | undefined): void => {
     const was = end()
     draw()
@@ -134,7 +134,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       if (!ended && !use && !shown) begin()
     })
   }
-  /** Shows why there is no chat, in the place of it. */
+  /** Ends the session, and shows the error in place of the chat. */
   const refuse = (error: unknown): Use | undefined => {
     const was = end()
     shown = { error }
@@ -155,7 +155,8 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       const before = now
       now = o
       const other = o.server !== before.server || o.tenant !== before.tenant || o.user !== before.user
-      // A framework may make a function anew each time that it draws: that is no reason to begin anew.
+      // A framework may create the function anew each time it draws, so a new function alone does not begin a new
+      // session.
       const told = o.token !== before.token && typeof o.token === 'string' || o.tokenUrl !== before.tokenUrl
       if (other || told && stopped) {
         anew((was) => other ? undefined : was?.renew())
@@ -178,12 +179,12 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   }
 }
 
-/** Whether the page says which conversation is shown. */
+/** Whether the page names the conversation to show. */
 function isOne(o: Options): boolean {
   return o.conv !== '' || o.peer !== ''
 }
 
-/** Tells how much is unread, now and after each change: in the conversation of the element, or in all. */
+/** Calls tell with the unread counts, now and after each change: of the conversation of the element, or of all. */
 function watchUnread({ session: { client } }: Use, o: Options, tell: (unread: { readonly messages: number; readonly mentions: number }) => void): () => void {
   let told = ''
   return client.subscribe(() => {
@@ -198,7 +199,9 @@ function watchUnread({ session: { client } }: Use, o: Options, tell: (unread: { 
 
 const shares = [0, 0.25, 0.5, 0.75, 1]
 
-/** Whether the person sees the element: it may be in a part of the page that is scrolled away or hidden. */
+/**
+ * Watches whether the person sees the element, which may be in a part of the page that is scrolled away or hidden.
+ */
 function watchView(element: Element, over: AbortSignal): Pick<Environment, 'isSeen' | 'onSeen'> {
   const listeners = new Set<() => void>()
   let inView = false
@@ -212,9 +215,9 @@ function watchView(element: Element, over: AbortSignal): Pick<Environment, 'isSe
   over.addEventListener('abort', () => observer.disconnect())
   addEventListener('focus', changed, { signal: over })
   addEventListener('resize', changed, { signal: over })
-  document.addEventListener('scroll', changed, { signal: over, capture: true, passive: true }) // of anything in the page
+  document.addEventListener('scroll', changed, { signal: over, capture: true, passive: true }) // scrolling of any element of the page
   document.addEventListener('visibilitychange', changed, { signal: over })
-  document.addEventListener('transitionend', changed, { signal: over }) // the page may show what was there unseen
+  document.addEventListener('transitionend', changed, { signal: over }) // the page may fade the element in
   return {
     isSeen: () => inView && element.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && document.visibilityState === 'visible' && document.hasFocus(),
     onSeen(f) {

@@ -6,12 +6,15 @@ import { keep, recall } from '../browserStorage.js'
 
 export type { Login, TokenRequest, TokenSource }
 
-/** A PetrelError of this element: its code is of the catalogue, and nothing is tried again. */
+/** Makes a PetrelError with a code of the catalogue, after which nothing is tried again. */
 export function refused(code: string, message: string, hint = ''): PetrelError {
   return new PetrelError({ kind: 'refused', code, message, hint, settled: true, retryable: false, retryAfterMs: 0, requestId: '', head: 0 })
 }
 
-/** Who is logged in, as the page says. A login is kept in this browser and refreshed; a mere token is used as it is. */
+/**
+ * The login that the page provides. A login with a refresh token is kept in this browser and refreshed; a token
+ * alone is used as it is.
+ */
 export class PageLogin {
   ask: TokenSource
   readonly #user: string
@@ -27,10 +30,10 @@ export class PageLogin {
     this.#saved = storageOf(o.account).then((storage) => new SavedTokens(new Auth(o.server), storage, { login: (token, signal) => this.#login(token, signal) }))
   }
 
-  /** Gives the client its tokens. */
+  /** The token source of the client. */
   readonly token: SourceOfClient = async (refusedToken, signal) => (await this.#saved).token(refusedToken, signal)
 
-  /** Forgets the login: the page is asked again. */
+  /** Forgets the login. The next token is asked of the page. */
   async forget(): Promise<void> {
     await (await this.#saved).save(undefined)
   }
@@ -46,7 +49,7 @@ export class PageLogin {
   }
 }
 
-/** Where a login is kept: in memory, if the browser gives no database. */
+/** Returns where the login is kept: in the database of the browser, or in memory if there is none. */
 async function storageOf(account: string): Promise<TokenStorage> {
   try {
     const storage = browserTokens(account)
@@ -57,7 +60,10 @@ async function storageOf(account: string): Promise<TokenStorage> {
   }
 }
 
-/** Asks the back end of the page who is logged in: POST with the device, answered by a login or {"token"}. */
+/**
+ * Returns a token source that asks the back end of the page: a POST with the device, answered by a login or
+ * {"token"}.
+ */
 export function fromAddress(address: string): TokenSource {
   return async ({ device, signal }) => {
     const answer = await fetch(address, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ device }), signal })

@@ -2,13 +2,13 @@ import type { Route, Router } from '../route.js'
 
 const nothing: Route = { account: '', conv: '', user: '', info: false, thread: 0, panel: '' }
 
-/** The routes of one element. The address of the page, and its history, are the page's. */
+/** The route of one element. The address and the history of the page are left alone. */
 export class ElementRouter implements Router {
   #route: Route = nothing
   readonly #opens: (to: Route) => boolean
   readonly #listeners = new Set<() => void>()
 
-  /** opens is asked before another conversation is shown, and may refuse. */
+  /** opens is called before another conversation is shown. It returns false to prevent that. */
   constructor(opens: (to: Route) => boolean) {
     this.#opens = opens
   }
@@ -26,7 +26,7 @@ export class ElementRouter implements Router {
     return () => this.#listeners.delete(changed)
   }
 
-  /** Shows what the page says. */
+  /** Shows a route that the page has set. */
   show(route: Partial<Route>): void {
     this.#route = { ...nothing, ...route }
     for (const f of this.#listeners) f()

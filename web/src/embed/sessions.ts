@@ -5,7 +5,7 @@ import { watchFor } from '../account/presenceWatch.js'
 import { forgetAccount } from '../browserStorage.js'
 import { fromAddress, PageLogin, refused, type TokenSource } from './pageLogin.js'
 
-/** Whose session it is, and how the page says so. */
+/** The account of a session, and the source of its tokens. */
 export interface Account {
   readonly server: string
   readonly tenant: string
@@ -19,34 +19,42 @@ interface Shared {
   readonly login: PageLogin
   readonly opened: Promise<void>
   readonly onEnded: Set<Ended>
-  users: number // elements that show it
+  users: number // elements that use it
   ending: ReturnType<typeof setTimeout> | undefined
 }
 
-/** Is told that another element has ended the session: why nobody is logged in now, or undefined if the next session asks the page again. */
+/**
+ * Is called when the session was ended, here or by another element. why is the error to show; undefined: begin a
+ * new session, which asks the page for a login.
+ */
 type Ended = (why: unknown) => void
 
-/** A session that an element uses, until it releases it. */
+/** The use of a session by one element, until release is called. */
 export interface Use {
   readonly session: Session
-  /** Resolved when what this browser holds is read. */
+  /** Resolved when the data in this browser is loaded. */
   readonly opened: Promise<void>
-  /** The page has another way to say who is logged in; it is asked from now on. */
+  /** Takes another source of tokens from the page; it is asked from now on. */
   readonly asks: (o: Account) => void
-  /** Ends the session, and forgets what the page has said: the next one asks it again. */
+  /** Ends the session, and forgets the login: the next session asks the page for one. */
   readonly renew: () => Promise<void>
-  /** Removes what this browser holds of the account. All elements that show it say why, at once. */
+  /**
+   * Ends the session, and removes the data of the account from this browser. All elements with the session show
+   * why, at once.
+   */
   readonly forget: (why: unknown) => Promise<void>
-  /** The same, after the server was asked to void the tokens. False: they may still be valid. */
+  /** The same after a request to the server to void the tokens. It returns false if they may still be valid. */
   readonly logOut: () => Promise<boolean>
   readonly release: () => void
 }
 
-const idleMs = 1000 // without an element, after which a session ends: another view of the page may have one
+const idleMs = 1000 // a session without an element ends after this time: another view of the page may use it until then
 const shared = new Map<string, Shared>() // by account
-const ending = new Map<string, Promise<unknown>>() // sessions that are being ended, by account
+const ending = new Map<string, Promise<unknown>>() // the ends under way of sessions, by account
 
-/** The name of an account in this browser, which no user of the web chat has. */
+/**
+ * Returns the key of an account in this browser. It contains slashes, so no account of the web chat has the same key.
+ */
 function nameOf({ server, tenant, user }: Account): string {
   return `embed/${new URL(server).host}/${tenant}/${user}`
 }
@@ -55,12 +63,15 @@ function ask({ token, tokenUrl }: Account): TokenSource {
   return token || tokenUrl === '' ? token : fromAddress(tokenUrl)
 }
 
-/** Waits until the former session of an account is ended: the next one would read what that one still removes. */
+/**
+ * Waits until the former session of an account is ended. Otherwise the next one would load data that is just being
+ * removed.
+ */
 export async function isFree(o: Account): Promise<void> {
   if (URL.canParse(o.server)) await ending.get(nameOf(o))
 }
 
-/** The session of an account. All elements of a page that are for the same account share one. */
+/** Returns the use of the session of an account. All elements of a page with the same account share one session. */
 export function take(o: Account, onEnded: Ended = () => {}): Use {
   if (o.server === '' || !URL.canParse(o.server)) throw refused('invalid', `the attribute server is "${o.server}"`, 'give <petrel-chat> an address like https://chat.example.org')
   if (o.user === '') throw refused('invalid', 'the attribute user is missing', 'say who is logged in to the page')
@@ -76,7 +87,10 @@ export function take(o: Account, onEnded: Ended = () => {}): Use {
   used.users++
   let released = false
   used.onEnded.add(onEnded)
-  /** Nobody takes the session any more; those who show it are told before it is ended. */
+  /**
+   * Ends the session by calling `end`: the session is not shared any more, and the elements that use it are told
+   * why first.
+   */
   const drop = async <T>(why: unknown, end: () => Promise<T>): Promise<T> => {
     if (shared.get(account) === used) shared.delete(account)
     used.session.names.end()
@@ -135,7 +149,10 @@ function make(o: Account, account: string): Shared {
   return { session: { user: o.user, account, client, names: new Names(client, account), watch: watchFor(client) }, login, opened: client.open(), onEnded: new Set(), users: 0, ending: undefined }
 }
 
-/** Voids the tokens of this browser, and removes what it holds of the account: the next person meets nothing. False: the tokens may still be valid. */
+/**
+ * Voids the tokens of this browser, and removes the data of the account: the next person finds nothing of it. It
+ * returns false if the tokens may still be valid.
+ */
 export async function logOut(o: Account): Promise<boolean> {
   await isFree(o)
   const use = take(o)

@@ -1,5 +1,5 @@
-// One style sheet for all elements of a page, made in the page: a policy that lets in no
-// styles from elsewhere lets it in. vite.embed.config.ts has all style sheets call addStyles.
+// One style sheet for all elements of a page. It is constructed by script, so a content security policy without
+// foreign styles permits it. vite.embed.config.ts turns each style sheet into a call of addStyles.
 
 export const sheet = new CSSStyleSheet()
 

@@ -10,7 +10,7 @@ import { type Tone, toned } from './tone.js'
 import { ToneChoice } from './ToneChoice.js'
 import './emoji.css'
 
-const recent = -1 // stands for the number of a group
+const recent = -1 // used as the number of the group of recent emojis
 
 const groupLooks: Readonly<Record<number, readonly [Key, IconName]>> = {
   [recent]: ['emojiRecent', 'clock'], 0: ['emojiSmileys', 'smile'], 1: ['emojiPeople', 'person'], 3: ['emojiNature', 'leaf'], 4: ['emojiFood', 'cup'], 5: ['emojiTravel', 'car'], 6: ['emojiActivities', 'ball'], 7: ['emojiObjects', 'bulb'], 8: ['emojiSymbols', 'heart'], 9: ['emojiFlags', 'flag'],
@@ -18,18 +18,21 @@ const groupLooks: Readonly<Record<number, readonly [Key, IconName]>> = {
 
 export interface EmojiPickerProps {
   readonly onPick: (sign: string) => void
-  readonly onClose: () => void // by a press outside
-  readonly onFailed: () => void // the emojis could not be loaded
+  readonly onClose: () => void // called by a press outside
+  readonly onFailed: () => void // called if the emojis cannot be loaded
 }
 
-/** Where an emoji is chosen. It stays open, so that several can be, until the person writes, sends or goes elsewhere. */
+/**
+ * The choice of an emoji. It stays open after a choice, so that several can be chosen, until the person writes,
+ * sends or goes elsewhere.
+ */
 export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerProps): ReactElement {
   const { t } = useTranslation()
   const { account } = useSession()
   const data = useEmojis(onFailed)
   const [wanted, setWanted] = useState('')
   const [tone, setTone] = useState<Tone>(() => toneOf(account))
-  const [used] = useState(() => recentEmojis(account)) // what is chosen now comes there when the picker is opened again
+  const [used] = useState(() => recentEmojis(account)) // an emoji that is chosen now is listed when the picker opens again
   const box = useRef<HTMLDivElement>(null)
   usePressOutside(box, onClose)
   const groups = useMemo(() => !data ? [] : [...used.length > 0 ? [{ group: recent, emojis: used.map((sign): Emoji => ({ sign, label: data.labelOf(sign), toned: false })) }] : [], ...data.groups], [data, used])
@@ -81,7 +84,7 @@ function nameOf(group: number): Key {
   return groupLooks[group]?.[0] ?? 'emoji'
 }
 
-/** The emojis in the language of the page, once they are loaded. */
+/** Returns the emojis in the language of the page, once they are loaded. */
 function useEmojis(onFailed: () => void): EmojiData | undefined {
   const { language } = useTranslation()
   const [data, setData] = useState<EmojiData | undefined>(undefined)
@@ -103,7 +106,7 @@ function usePressOutside(box: { readonly current: HTMLElement | null }, onClose:
   useEffect(() => {
     const outside = (e: PointerEvent): void => {
       const place = box.current?.parentElement
-      if (place && !e.composedPath().includes(place)) onClose() // its target may be an element around a shadow tree
+      if (place && !e.composedPath().includes(place)) onClose() // e.target may be the element around a shadow tree, so the whole path is searched
     }
     document.addEventListener('pointerdown', outside)
     return () => document.removeEventListener('pointerdown', outside)

@@ -3,12 +3,12 @@ import { useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
 import type { EmojiPickerProps } from './EmojiPicker.js'
 
-/** Where an emoji is chosen, loaded when it is shown for the first time. */
+/** The choice of an emoji, loaded when it is shown for the first time. */
 export function Emojis({ onPick, onClose }: Pick<EmojiPickerProps, 'onPick' | 'onClose'>): ReactElement | null {
   const { t } = useTranslation()
   const toast = useToast()
   const [Picker, setPicker] = useState<ComponentType<EmojiPickerProps>>()
-  // A part of the page that is loaded later may be gone: the server has a newer version by now.
+  // If the server has a newer version by now, the file may be gone.
   const failed = useCallback(() => {
     onClose()
     toast(t(navigator.onLine ? 'newVersion' : 'errorOffline'))

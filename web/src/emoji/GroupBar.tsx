@@ -4,12 +4,15 @@ import { useTranslation } from '../i18n/index.js'
 
 interface GroupBarProps {
   readonly groups: readonly { readonly group: number; readonly label: string; readonly icon: IconName }[]
-  readonly box: { readonly current: HTMLElement | null } // with the emojis
+  readonly box: { readonly current: HTMLElement | null } // the element with the emojis
 }
 
 const slackPx = 8
 
-/** Leads to the groups of emojis, and shows which one is in view. It is one stop of Tab; arrows go from group to group. */
+/**
+ * A bar that leads to the groups of emojis, and shows which group is in view. It is one stop of Tab; arrows go from
+ * group to group.
+ */
 export function GroupBar({ groups, box }: GroupBarProps): ReactElement {
   const { t } = useTranslation()
   const [at, setAt] = useState(groups[0]?.group ?? 0)

@@ -6,7 +6,7 @@ import { type Tone, toned, tones } from './tone.js'
 const names: readonly Key[] = ['toneNone', 'toneLight', 'toneMediumLight', 'toneMedium', 'toneMediumDark', 'toneDark']
 const hand = '✋'
 
-/** The skin tone in which people and hands are shown and chosen. */
+/** The choice of the skin tone of emojis with people and hands. */
 export function ToneChoice({ tone, onChoose }: { readonly tone: Tone; readonly onChoose: (tone: Tone) => void }): ReactElement {
   const { t } = useTranslation()
   const [open, setOpen] = useState(false)

@@ -7,7 +7,7 @@ const loads: Readonly<Record<Language, () => Promise<{ default: Packed }>>> = {
 }
 const loaded = new Map<Language, Promise<EmojiData>>()
 
-/** The emojis with their names in a language, read once. They are in the bundle: no other server is asked. */
+/** Loads the emojis with their names in a language, once. They are in the bundle, so no other server is asked. */
 export function loadEmoji(language: Language): Promise<EmojiData> {
   let data = loaded.get(language)
   if (!data) {

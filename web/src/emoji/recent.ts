@@ -1,11 +1,11 @@
 import { keep, recall } from '../browserStorage.js'
 import type { Tone } from './tone.js'
 
-// Emojis that a person chose last, and their skin tone, in this browser, by account: a logout removes them.
+// The recent emojis and the skin tone of an account, kept in this browser. A logout removes them.
 
 const most = 32 // emojis
 
-/** The emojis that were chosen last, the newest first. */
+/** Returns the emojis that were chosen last, the newest first. */
 export function recentEmojis(account: string): readonly string[] {
   try {
     const kept: unknown = JSON.parse(recall(`${account}:emoji`) || '[]')

@@ -3,29 +3,32 @@ import { plainSign } from './tone.js'
 export interface Emoji {
   readonly sign: string
   readonly label: string
-  readonly toned: boolean // it comes in skin tones
+  readonly toned: boolean // the emoji exists in skin tones
 }
 
-/** Emojis by group, in the order of Unicode, and a search in their names. Blanks in names may be written as _. */
+/** Emojis by group, in the order of Unicode, and a search in their names. In a search _ stands for a blank. */
 export interface EmojiData {
   readonly groups: readonly { readonly group: number; readonly emojis: readonly Emoji[] }[]
-  /** The best ones first: what is called so, then what has a name that begins so, then what has such a word, one that begins so, or one with it inside. */
+  /**
+   * Returns the emojis that match, the best ones first: those with exactly this name; with a name that begins with
+   * it, first as a whole word; with it as a word; with a word that begins with it; with it anywhere.
+   */
   readonly search: (words: string) => readonly Emoji[]
-  /** The emoji that is called so. */
+  /** Returns the emoji with this name. */
   readonly named: (name: string) => Emoji | undefined
-  /** What an emoji is called, in whichever skin tone. */
+  /** Returns the label of an emoji in any skin tone. */
   readonly labelOf: (sign: string) => string
 }
 
-/** What emojiModule.ts makes of emojibase-data. */
+/** The form that emojiModule.ts writes. */
 export type Packed = readonly (readonly [sign: string, label: string, names: string, tags: string, group: number, toned?: 1])[]
 
-const most = 80 // that a search finds
+const most = 80 // the most results of a search
 
-/** Makes the data of a language from what is in the bundle. */
+/** Makes the data of a language from its packed form. */
 export function unpack(packed: Packed): EmojiData {
   const groups = new Map<number, Emoji[]>()
-  const known: { readonly emoji: Emoji; readonly names: string; readonly words: string }[] = [] // each name, and each word, between lines and blanks
+  const known: { readonly emoji: Emoji; readonly names: string; readonly words: string }[] = [] // names are between line feeds, words between blanks, so that whole ones can be found
   for (const [sign, label, more, tags, group, skins] of packed) {
     const emoji = { sign, label, toned: skins === 1 }
     groups.set(group, [...groups.get(group) ?? [], emoji])

@@ -1,6 +1,6 @@
 import type { Translation } from './index.js'
 
-const formats = new Map<string, Intl.DateTimeFormat>() // made when they are needed: a page that opens would wait for the first one
+const formats = new Map<string, Intl.DateTimeFormat>() // made on demand, because the first one takes time that an opening page would wait for
 
 export function dateFormat(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   const key = tag + JSON.stringify(options)
@@ -12,7 +12,10 @@ export function dateFormat(tag: string, options: Intl.DateTimeFormatOptions): In
   return made
 }
 
-/** The time of day, as the language writes it: 9:05 AM, 09:05. Each message has one, so it is made without Intl. */
+/**
+ * Returns the time of day in the form of the language: 9:05 AM, 09:05. Each message has one, so it is made without
+ * Intl, which is slow.
+ */
 export function timeOf(ms: number, { language }: Pick<Translation, 'language'>): string {
   const d = new Date(ms)
   const hour = d.getHours()
@@ -24,13 +27,13 @@ function twoDigits(n: number): string {
   return String(n).padStart(2, '0')
 }
 
-/** A number that is the same for two times of one day here. */
+/** Returns a number for the day of a time in the local time zone: times of the same day have the same number. */
 export function dayOf(ms: number): number {
   const d = new Date(ms)
   return d.getFullYear() * 10_000 + d.getMonth() * 100 + d.getDate()
 }
 
-/** A day, for the line above its messages. */
+/** Formats a day for the line above its messages. */
 export function dateOf(ms: number, { tag, t }: Translation, now = Date.now()): string {
   if (dayOf(ms) === dayOf(now)) return t('today')
   if (dayOf(ms) === dayOf(now - 86_400_000)) return t('yesterday')
@@ -38,7 +41,7 @@ export function dateOf(ms: number, { tag, t }: Translation, now = Date.now()): s
   return dateFormat(tag, { month: 'long', day: 'numeric', ...(sameYear ? { weekday: 'long' } : { year: 'numeric' }) }).format(ms)
 }
 
-/** As short as it can be said: the time, the day of the week, or the date. */
+/** Formats a time as short as possible: the time, the day of the week, or the date. */
 export function shortDate(ms: number, translation: Translation, now = Date.now()): string {
   if (dayOf(ms) === dayOf(now)) return timeOf(ms, translation)
   if (now - ms < 6 * 86_400_000) return dateFormat(translation.tag, { weekday: 'short' }).format(ms)
@@ -46,13 +49,13 @@ export function shortDate(ms: number, translation: Translation, now = Date.now()
   return dateFormat(translation.tag, sameYear ? { month: 'short', day: 'numeric' } : { year: 'numeric', month: 'numeric', day: 'numeric' }).format(ms)
 }
 
-/** A day in a sentence. */
+/** Formats a day inside a sentence. */
 export function dayIn(ms: number, { tag }: Pick<Translation, 'tag'>, now = Date.now()): string {
   const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
   return dateFormat(tag, { month: 'long', day: 'numeric', ...(sameYear ? {} : { year: 'numeric' }) }).format(ms)
 }
 
-/** Date and time. */
+/** Formats date and time. */
 export function fullDate(ms: number, translation: Translation): string {
   return `${dateFormat(translation.tag, { dateStyle: 'medium' }).format(ms)}${translation.language === 'en' ? ', ' : ' '}${timeOf(ms, translation)}`
 }

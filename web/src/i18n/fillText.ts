@@ -1,4 +1,7 @@
-/** A text with its values. Between two Chinese signs there is no blank, as there is between a Chinese and a Latin one. */
+/**
+ * Fills the values into a text. Between two Chinese characters it leaves out the blank that stands between a
+ * Chinese and a Latin one.
+ */
 export function fill(form: string, values: Readonly<Record<string, string | number>>): string {
   return form.replace(/(?<=(.?))( ?)\{(\w+)\}( ?)(?=(.?))/gu, (whole, before: string, blank: string, name: string, blankAfter: string, after: string) => {
     if (!(name in values)) return whole

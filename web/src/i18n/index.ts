@@ -10,7 +10,7 @@ export type Translation = TranslationOf<Key>
 
 const translations: Readonly<Record<Language, Translation>> = { en: translationOf<Key>('en', en), zh: translationOf<Key>('zh', zh) }
 
-let own: { readonly chosen: 'auto' | Language; readonly translation: Translation } | undefined // of each message that is drawn somebody asks
+let own: { readonly chosen: 'auto' | Language; readonly translation: Translation } | undefined // kept, because each drawn message asks for it
 
 function chosenBy(chosen: 'auto' | Language): Translation {
   if (own?.chosen !== chosen) own = { chosen, translation: translations[languageOf(chosen)] }
@@ -23,7 +23,7 @@ export function useTranslation(): Translation {
   return language ? translations[language] : chosenBy(preferred)
 }
 
-/** The same outside of components. */
+/** Returns the translation outside of components. */
 export function currentTranslation(): Translation {
   return chosenBy(preferences().language)
 }

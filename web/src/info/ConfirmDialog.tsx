@@ -4,7 +4,7 @@ import { Button, useToast } from '../../ui/index.js'
 import { thrownText } from '../chat/failureText.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 
-/** What a person is asked before something is done that they cannot undo. */
+/** A question before an action that cannot be undone. */
 export interface Question {
   readonly text: string
   readonly yes: Key

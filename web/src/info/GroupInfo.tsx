@@ -12,7 +12,7 @@ import { ConfirmDialog, type Question } from './ConfirmDialog.js'
 import { MemberList } from './MemberList.js'
 import { useChoice, UserPicker } from './UserPicker.js'
 
-/** The members of a group, and what the person may do with them and with the group. */
+/** The members of a group, and the actions of the person on them and on the group. */
 export function GroupInfo({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
   const { t } = useTranslation()
   const client = useClient()
@@ -35,7 +35,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
         {leads && <RowButton icon="add" onClick={() => setAdding(true)}>{t('addMembers')}</RowButton>}
         <MemberList members={members} onSelect={(member, at) => setMenu({ member, at })} />
       </section>
-      {members.length > 0 && ( // below them, so that it is not where a member will be
+      {members.length > 0 && ( // below the members, so that a late list does not move under the pointer
         <section className="info-part">
           {(!owns || members.length === 1) && <RowButton icon="exit" danger onClick={() => setQuestion({ text: t('leaveQuestion', { title: v.title }), yes: 'leave', act: () => client.leaveGroup(v.id) })}>{t('leaveGroup')}</RowButton>}
           {owns && members.length > 1 && <p className="info-note">{t('ownerCannotLeave')}</p>}

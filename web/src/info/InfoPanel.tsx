@@ -13,7 +13,7 @@ import { useChat, useOfClient } from '../clientSnapshot.js'
 import { GroupInfo } from './GroupInfo.js'
 import './info.css'
 
-/** What is known of a conversation, and what the person can set of it. */
+/** The panel with the details of a conversation and its settings. */
 export function InfoPanel({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()

@@ -5,10 +5,10 @@ import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 
-const mostAtOnce = 100 // that are drawn before the person wants more: a group may have 10,000
+const mostAtOnce = 100 // members that are drawn until the person asks for more: a group may have 10,000
 const mostWithoutSearch = 20
 
-/** The members of a group, those who lead it first. */
+/** The members of a group: the owner first, then the admins. */
 export function MemberList({ members, onSelect }: { readonly members: readonly MemberRef[]; readonly onSelect: (m: MemberRef, at: MenuPlace) => void }): ReactElement {
   const { t } = useTranslation()
   const { user, names } = useSession()
@@ -27,7 +27,7 @@ export function MemberList({ members, onSelect }: { readonly members: readonly M
   )
 }
 
-/** The place of a role in the list. */
+/** Returns the rank of a role in the list. */
 function rank({ role }: MemberRef): number {
   return role === 'owner' ? 0 : role === 'admin' ? 1 : 2
 }

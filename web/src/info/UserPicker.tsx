@@ -11,7 +11,7 @@ import { isNamed, usePeople } from '../sidebar/usePeople.js'
 
 const mostOffered = 8
 
-/** The users who are chosen for a group, and what is typed of another one. */
+/** The state of a UserPicker: the chosen users, and the text in its field. */
 export interface Choice {
   readonly chosen: readonly string[]
   readonly without: readonly string[]
@@ -19,11 +19,17 @@ export interface Choice {
   readonly error: string | undefined
   readonly choose: (users: readonly string[]) => void
   readonly type: (text: string) => void
-  /** Looks up who is typed, and chooses them too. Returns all who are chosen; undefined: there is no such user, and the person is told. */
+  /**
+   * Looks up the user whose id is typed, and adds that user to the chosen ones. It returns all chosen users. If
+   * there is no such user, it shows the error and returns undefined.
+   */
   readonly take: () => Promise<readonly string[] | undefined>
 }
 
-/** Nobody is chosen yet. Those in `without` are members already. */
+/**
+ * Returns the state of a UserPicker, at first without chosen users. Those in `without` are members already and
+ * cannot be chosen.
+ */
 export function useChoice(without: readonly string[]): Choice {
   const { t } = useTranslation()
   const client = useClient()
@@ -62,7 +68,10 @@ function handleIn(typed: string): string {
   return typed.trim().replace(/^@/, '')
 }
 
-/** Chooses users: those one talks with, and others by their handle. Enter in the empty field is that of the form around it. */
+/**
+ * A field to choose users: people whom the person knows, and others by their user id. Enter in the empty field
+ * submits the form around it.
+ */
 export function UserPicker({ choice: { chosen, without, typed, error, choose, type, take } }: { readonly choice: Choice }): ReactElement {
   const { t } = useTranslation()
   const { names } = useSession()

@@ -11,7 +11,7 @@ import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { go } from '../route.js'
 import './settings.css'
 
-/** Where the account is logged in. */
+/** The devices that are logged in to the account. */
 export function DevicesView(): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -59,7 +59,9 @@ function nameOf({ name, kind, id }: Device): string {
   return name || kind || id
 }
 
-/** What is told of kinds of devices. Developers choose their names: others are told as they are. */
+/**
+ * The names and icons of kinds of devices. Applications choose their kinds freely: an unknown kind is shown as it is.
+ */
 const kinds: readonly (readonly [RegExp, IconName, Key])[] = [
   [/tablet|ipad/i, 'tablet', 'kindTablet'], [/phone|ios|android|mobile/i, 'phone', 'kindPhone'], [/web|browser/i, 'globe', 'kindWeb'], [/desktop|mac|windows|linux|pc/i, 'device', 'kindDesktop'], [/cli|terminal|bot|server/i, 'terminal', 'kindProgram'],
 ]

@@ -7,7 +7,7 @@ import { useTranslation } from '../i18n/index.js'
 import { go } from '../route.js'
 import { useUnsent } from '../clientSnapshot.js'
 
-/** Logs out, after it has said what would be lost. */
+/** Asks before the logout, and warns of unsent messages that would be lost. */
 export function LogoutDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const session = useSession()

@@ -16,7 +16,7 @@ import { go } from '../route.js'
 import { LogoutDialog } from './LogoutDialog.js'
 import './settings.css'
 
-/** What the person prefers, and who they are. */
+/** The preferences and the account of the person. */
 export function SettingsView(): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()
@@ -111,7 +111,7 @@ function NameDialog({ onClose }: { readonly onClose: () => void }): ReactElement
   const [text, setText] = useState(() => names.of(user) === user ? '' : names.of(user))
   const [error, setError] = useState<string | undefined>(undefined)
   useEffect(() => {
-    client.call('petrel.v1.AccountService/GetAccount', {}).then(({ displayName = '' }) => names.learn(user, displayName), () => {}) // what is known is shown
+    client.call('petrel.v1.AccountService/GetAccount', {}).then(({ displayName = '' }) => names.learn(user, displayName), () => {}) // the known name is shown
   }, [client, names, user])
   const save = (e: FormEvent): void => {
     e.preventDefault()

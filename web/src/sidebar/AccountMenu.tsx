@@ -9,9 +9,9 @@ import { go } from '../route.js'
 
 const loadKeys = () => import('../parts.js').then((m) => m.KeysDialog)
 
-export const addAccountRoute = '*' // stands where the account does; no user is called so
+export const addAccountRoute = '*' // used in place of an account in a route; no user has this id
 
-/** What belongs to no conversation. */
+/** The menu above the list: accounts, new group, notes, devices and settings. */
 export function AccountMenu({ onNewGroup }: { readonly onNewGroup: () => void }): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()

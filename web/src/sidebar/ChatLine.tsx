@@ -5,7 +5,7 @@ import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 
-/** What a conversation is called. */
+/** Returns the name of a conversation. */
 export function useChatName(v: Pick<Conversation, 'kind' | 'peer' | 'title'>): string {
   const { t } = useTranslation()
   const { user } = useSession()
@@ -13,10 +13,10 @@ export function useChatName(v: Pick<Conversation, 'kind' | 'peer' | 'title'>): s
   return v.kind === 'direct' ? v.peer === user ? t('notes') : name : v.title || t('group')
 }
 
-/** What is known of a conversation that can be chosen, also of a direct one before anybody has written there. */
+/** The fields of a conversation in a list to choose from. A direct one need not exist yet. */
 export type Choosable = Pick<Conversation, 'id' | 'kind' | 'peer' | 'title'>
 
-/** A conversation in a list to choose from. */
+/** A row of a list of conversations to choose from. */
 export function ChatLine({ conversation: v, onSelect }: { readonly conversation: Choosable; readonly onSelect: () => void }): ReactElement {
   const name = useChatName(v)
   const { user } = useSession()

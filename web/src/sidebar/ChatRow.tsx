@@ -22,7 +22,7 @@ import { usePendingOf } from '../clientSnapshot.js'
 import { useChatName } from './ChatLine.js'
 import { isDissolved, lastMs } from './chatList.js'
 
-/** A conversation in the list. */
+/** A row of the list of conversations. */
 export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabStop, onSelect }: { readonly conversation: Conversation; readonly selected: boolean; readonly tabStop: boolean; readonly onSelect: (v: Conversation) => void }): ReactElement {
   const translation = useTranslation()
   const { t } = translation
@@ -75,13 +75,13 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
 interface PreviewProps {
   readonly conversation: Conversation
   readonly last: Message | undefined
-  readonly cleared: number // nothing up to this seq is shown
+  readonly cleared: number // entries up to this seq are hidden
   readonly selected: boolean
   readonly failed: boolean // a message was refused
   readonly waiting: Draft | undefined // the newest message that is not sent yet
 }
 
-/** What was said last, or is being said. */
+/** The last message of a conversation, or what happens in it now: typing, a draft, or a failed or waiting message. */
 function Preview({ conversation: v, last: m, cleared, selected, failed, waiting }: PreviewProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -94,7 +94,7 @@ function Preview({ conversation: v, last: m, cleared, selected, failed, waiting 
   if (draft !== '' && !selected) return <><span className="chat-row-draft">{t('draft')} </span>{plainText(draft)}</>
   if (waiting !== undefined) return <Words from={v.kind === 'group' ? t('you') : ''} text={said} />
   if (!m) {
-    const happened = client.messages(v.id).findLast((one) => one.seq > cleared && isShown(one)) // a group in which nobody has written yet
+    const happened = client.messages(v.id).findLast((one) => one.seq > cleared && isShown(one)) // a group without messages
     return <>{v.left ? t(isDissolved(client, v) ? 'dissolvedShort' : 'notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
   }
   if (m.recalledBy > 0 && m.from === user) return <>{t('recalledByYou')}</>
@@ -112,7 +112,7 @@ function ChatMenu({ conversation: v, at, onMute, onClear, onClose }: { readonly 
   const client = useClient()
   const { pinned, archived } = v.personal
   const looksUnread = v.unread > 0 || v.personal.unread
-  const done = (change: Promise<void>): void => void change.catch(() => {}) // the menu shows what holds
+  const done = (change: Promise<void>): void => void change.catch(() => {}) // after an error the menu still shows the true state
   const nextPin = (): number => Math.max(0, ...client.conversations().map((c) => c.personal.pinned)) + 1
   const read = (): void => {
     client.markRead(v.id, v.head)

@@ -8,10 +8,10 @@ const keys: readonly (readonly [readonly string[], Key])[] = [
   [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['Space', 'Shift ↑ ↓'], 'keySelect'], [['→', 'Esc'], 'keyInside'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
 ]
 
-/** Where Enter begins a new line. */
+/** The keys on devices where Enter begins a new line. */
 const others: Readonly<Partial<Record<Key, readonly string[]>>> = { keySend: ['Ctrl Enter'], keyLine: ['Enter'] }
 
-/** All that can be done with the keyboard alone. */
+/** The list of keyboard shortcuts. */
 export function KeysDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   return (

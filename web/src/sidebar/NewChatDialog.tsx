@@ -9,9 +9,12 @@ import { isListed } from './chatList.js'
 import { isNamed, usePeople } from './usePeople.js'
 import { PeopleResult, PersonRow } from './PeopleResult.js'
 
-const mostShown = 50 // the person goes on typing
+const mostShown = 50 // the most people; the person narrows them by typing
 
-/** Where a conversation begins: with somebody whom one knows, with somebody by their user name, with several, or with oneself. */
+/**
+ * The dialog to begin a conversation: with a known person, with a user by their user id, with a group, or with
+ * oneself.
+ */
 export function NewChatDialog({ onGroup, onClose }: { readonly onGroup: () => void; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const { user, names } = useSession()

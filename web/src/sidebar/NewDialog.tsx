@@ -1,13 +1,13 @@
 import { type ReactElement, useCallback } from 'react'
 import { Later } from '../Later.js'
 
-/** What a person begins: a chat, or a group. */
+/** The dialog that is open: for a new chat, or a new group. */
 export type Beginning = 'chat' | 'group' | undefined
 
 const loadChat = () => import('../parts.js').then((m) => m.NewChatDialog)
 const loadGroup = () => import('../parts.js').then((m) => m.NewGroupDialog)
 
-/** The dialog in which something begins, if it is open. */
+/** The dialog to begin a chat or a group, if it is open. */
 export function NewDialog({ open, onOpen }: { readonly open: Beginning; readonly onOpen: (open: Beginning) => void }): ReactElement | null {
   const close = useCallback(() => onOpen(undefined), [onOpen])
   const group = useCallback(() => onOpen('group'), [onOpen])

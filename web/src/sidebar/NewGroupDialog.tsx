@@ -8,7 +8,7 @@ import { useTranslation } from '../i18n/index.js'
 import { useChoice, UserPicker } from '../info/UserPicker.js'
 import { useGo } from '../environment.js'
 
-/** Makes a group, which the person owns. */
+/** The dialog that creates a group. The person becomes its owner. */
 export function NewGroupDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()

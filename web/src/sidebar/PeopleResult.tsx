@@ -9,17 +9,17 @@ import { thrownText } from '../chat/failureText.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo } from '../environment.js'
 
-const restMs = 400 // after the last key, before the server is asked
+const restMs = 400 // wait after the last key before the server is asked
 export const isHandle = (text: string): boolean => /^[A-Za-z0-9._@+-]{1,64}$/.test(text)
 
-/** The user whose handle the person has typed. Users are found by the exact handle only. */
+/** The user whose user id the person has typed. The server finds users by the exact id only. */
 export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly wanted: string; readonly known: readonly Conversation[]; readonly shown?: readonly string[]; readonly onOpen: () => void }): ReactElement | null {
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
   const go = useGo()
   const handle = wanted.trim().replace(/^@/, '')
-  const [found, setFound] = useState<Account | string | undefined>(undefined) // a text: why there is none
+  const [found, setFound] = useState<Account | string | undefined>(undefined) // a text: the reason why there is none
   const has = known.some((v) => v.peer === handle) || shown.includes(handle)
   useEffect(() => {
     if (!isHandle(handle) || has) return undefined
@@ -51,7 +51,7 @@ export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly w
   )
 }
 
-/** Somebody with whom the person may begin to talk. */
+/** A row for a user with whom the person can begin to chat. */
 export function PersonRow({ user, onOpen }: { readonly user: string; readonly onOpen: () => void }): ReactElement {
   const { t } = useTranslation()
   const known = useName(user)

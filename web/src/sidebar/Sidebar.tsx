@@ -17,11 +17,11 @@ import { Welcome } from './Welcome.js'
 import './sidebar.css'
 
 const rowPx = 72
-const mostPeople = 20 // who are found beside the conversations
+const mostPeople = 20 // the most users that a search shows beside the conversations
 
 interface SidebarProps {
   readonly search: RefObject<HTMLInputElement | null>
-  readonly menu: (onNewGroup: () => void) => ReactNode // what stands before the search
+  readonly menu: (onNewGroup: () => void) => ReactNode // the menu before the search
 }
 
 /** The conversations of the account, and the search in them. */
@@ -36,7 +36,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const [wanted, setWanted] = useState('')
   const [archive, setArchive] = useState(false)
   const [creating, setCreating] = useState<Beginning>(undefined)
-  // First the rows in view: on a phone a chat covers the list.
+  // The rows in view are drawn first; none on a phone while a chat covers the list.
   const inView = isNarrow() && (route.conv || route.user) ? 0 : Math.ceil(innerHeight / rowPx)
   const drawn = useDeferredValue(Infinity, inView)
   const listed = useMemo(() => inOrder(client, all.filter(isListed)), [client, all])
@@ -49,17 +49,17 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, names)).slice(0, mostPeople) : []
   const routeNow = useRef(route)
   routeNow.current = route
-  const choose = useCallback((v: Conversation): void => { // the same function, so that rows that have not changed are not drawn again
+  const choose = useCallback((v: Conversation): void => { // one function for good, so that unchanged rows are not drawn again
     setWanted('')
-    if (isOpen(v, routeNow.current)) (search.current?.getRootNode() as ParentNode | undefined)?.querySelector<HTMLElement>('.composer-field')?.focus() // as a chat that opens does
+    if (isOpen(v, routeNow.current)) (search.current?.getRootNode() as ParentNode | undefined)?.querySelector<HTMLElement>('.composer-field')?.focus() // a chat that opens focuses its field too
     else go(chatRoute(user, v))
   }, [go, search, user])
-  const tabStop = chats.find((v) => isOpen(v, route)) ?? chats[0] // Tab goes on to the messages; arrows go from row to row
+  const tabStop = chats.find((v) => isOpen(v, route)) ?? chats[0] // one stop of Tab; arrows go from row to row
   const pressed = (e: KeyboardEvent<HTMLElement>): void => {
     if (isComposing(e)) return
     const rows = [...e.currentTarget.querySelectorAll<HTMLElement>('.chat-row, .people-row')]
     const at = rows.indexOf(activeIn(e.currentTarget) as HTMLElement)
-    const to = e.altKey ? undefined : { ArrowDown: at + 1, ArrowUp: at - 1 }[e.key] // with Alt they open the next conversation
+    const to = e.altKey ? undefined : { ArrowDown: at + 1, ArrowUp: at - 1 }[e.key] // Alt with an arrow opens the next conversation
     if (to !== undefined && (at >= 0 || e.key === 'ArrowDown')) {
       e.preventDefault()
       if (to < 0) search.current?.focus()
@@ -95,11 +95,11 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
 
 function Empty({ archive }: { readonly archive: boolean }): ReactElement {
   const { t } = useTranslation()
-  const narrow = useNarrow() // else it has the other pane
+  const narrow = useNarrow() // otherwise the other pane shows the welcome
   return !archive && narrow ? <Welcome /> : <p className="sidebar-empty">{t(archive ? 'archiveEmpty' : 'noConversations')}</p>
 }
 
-/** Stands for conversations that have not come yet. It shows only if they take a moment. */
+/** Grey rows in place of conversations that are still loading. They show only if that takes a moment. */
 function FirstLoad(): ReactElement {
   const { t } = useTranslation()
   return <div className="first-load" role="status" aria-label={t('loading')}>{[0, 1, 2, 3, 4, 5].map((i) => <div className="chat-row" key={i}><span className="first-load-picture" /><span className="first-load-text" /></div>)}</div>
@@ -111,7 +111,7 @@ function isOpen(v: Conversation, route: { readonly conv: string; readonly user: 
 
 const mostWatched = 200 // P-13.5
 
-/** Asks who is online of those whose direct conversations come first. */
+/** Watches the presence of the other users in the first direct conversations of the list. */
 function useWatch(listed: readonly Conversation[]): void {
   const { user, watch } = useSession()
   const peers = listed.map((v) => v.peer).filter((peer) => peer !== '' && peer !== user).slice(0, mostWatched).sort().join(' ')

@@ -5,7 +5,7 @@ import { useGo } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { type Beginning, NewDialog } from './NewDialog.js'
 
-/** What to begin with, for somebody who has no conversation yet. */
+/** The first steps, for a person without conversations. */
 export function Welcome(): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()

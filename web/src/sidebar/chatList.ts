@@ -2,17 +2,20 @@ import type { Client, Conversation } from '@petrel-im/sdk'
 import type { Names } from '../account/displayNames.js'
 import type { Route } from '../route.js'
 
-/** Whether a conversation is one that this page shows. */
+/** Whether the list shows a conversation: a known direct one or group. */
 export function isListed(v: Conversation): boolean {
   return v.known && (v.kind === 'direct' || v.kind === 'group')
 }
 
-/** When something last happened, by the server's clock. A group without messages has the entry that made it. */
+/**
+ * Returns the time of the last message, by the clock of the server. Without messages it is the time of the last
+ * entry, such as the one that created the group.
+ */
 export function lastMs(client: Client, v: Conversation): number {
   return v.last?.timeMs ?? client.messages(v.id).at(-1)?.timeMs ?? 0
 }
 
-/** Those that are pinned first, in the order of the person; then those with the newest messages. */
+/** Sorts conversations: pinned ones first, in the order of the person, then the others, the newest message first. */
 export function inOrder(client: Client, all: readonly Conversation[]): readonly Conversation[] {
   const rank = (v: Conversation): number => v.personal.pinned > 0 ? v.personal.pinned : Infinity
   const when = new Map(all.map((v) => [v.id, lastMs(client, v)]))
@@ -22,7 +25,7 @@ export function inOrder(client: Client, all: readonly Conversation[]): readonly 
   })
 }
 
-/** Whether the title, the id or the name of the other user has the words in it. */
+/** Whether the title, the user id or the name of the other user contains the words. */
 export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, names: Names): boolean {
   const words = wanted.trim().toLowerCase().replace(/^@/, '')
   return words === '' || [v.title, v.peer, v.peer && names.of(v.peer)].some((text) => text.toLowerCase().includes(words))
@@ -36,7 +39,7 @@ export function isMuted(v: Conversation, now = Date.now()): boolean {
   return v.personal.mutedUntilMs > now || v.personal.notify === 'nothing'
 }
 
-/** Whether the group was dissolved. The newest change of its members says so. */
+/** Whether a group that the user has left was dissolved: its newest change of members says so. */
 export function isDissolved(client: Client, v: Conversation): boolean {
   return v.left && (client.messages(v.id).findLast((m) => m.members)?.members?.dissolved ?? false)
 }

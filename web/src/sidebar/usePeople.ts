@@ -5,12 +5,15 @@ import type { Names } from '../account/displayNames.js'
 import { useSession } from '../account/SessionContext.js'
 import { isListed } from './chatList.js'
 
-const mostGroups = 20 // whose members are read, the newest first
-const mostMembers = 200 // of each of them
+const mostGroups = 20 // groups whose members are read, the newest first
+const mostMembers = 200 // members that are read of each group
 
-const read = new WeakMap<Client, readonly string[]>() // as it was last
+const read = new WeakMap<Client, readonly string[]>() // the last result
 
-/** Those with whom the person shares a conversation: the others of direct ones, then members of groups, who are read while somebody is wanted. */
+/**
+ * Returns the people with whom the person shares a conversation: those of direct ones first, then members of
+ * groups. The members are read when wanted is true.
+ */
 export function usePeople(wanted: boolean): readonly string[] {
   const client = useClient()
   const { user } = useSession()
@@ -22,7 +25,7 @@ export function usePeople(wanted: boolean): readonly string[] {
     readMembers(client).then((users) => {
       read.set(client, users)
       if (!over) setMembers(users)
-    }, () => {}) // those of direct conversations are found all the same
+    }, () => {}) // those of direct conversations are known without it
     return () => {
       over = true
     }
@@ -40,7 +43,7 @@ async function readMembers(client: Client): Promise<readonly string[]> {
   return [...users]
 }
 
-/** Whether the user name or the name of somebody has the words in it. */
+/** Whether the user id or the name of a user contains the words. */
 export function isNamed(user: string, wanted: string, names: Names): boolean {
   const words = wanted.trim().toLowerCase().replace(/^@/, '')
   return user.toLowerCase().includes(words) || names.of(user).toLowerCase().includes(words)

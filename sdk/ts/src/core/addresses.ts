@@ -1,13 +1,13 @@
 /**
- * Where a client may connect, best first: what the server said last, and then the URL that it
- * was made with. A round tries each of them once. Spec: P-3.7, S-2.1.
+ * The addresses that a client may connect to, best first: those that the server announced last, then the URL
+ * from the options. A round tries each once. Spec: P-3.7, S-2.1.
  */
 export interface Places {
   readonly given: string
   readonly speaks: readonly string[] // schemes
   list: string[] // never empty
-  readonly silent: Set<string> // did not answer when they were tried last, or fell silent
-  left: string[] // of this round, still to be tried
+  readonly silent: Set<string> // addresses that did not answer in the last try, or fell silent
+  left: string[] // addresses that this round has not tried yet
 }
 
 export function newPlaces(given: string, speaks: readonly string[]): Places {
@@ -15,8 +15,8 @@ export function newPlaces(given: string, speaks: readonly string[]): Places {
 }
 
 /**
- * Begins a round; without is an address that is left out, or ''. Others of its host come
- * last, and those that were silent.
+ * Begins a round. `without` is an address that is left out, or ''. Other addresses of its host, and silent ones,
+ * come last.
  */
 export function beginRound(p: Places, without: string): void {
   const lost = part(without, 'host')
@@ -25,7 +25,7 @@ export function beginRound(p: Places, without: string): void {
   p.left = [...all.filter((a) => !last(a)), ...all.filter(last)]
 }
 
-/** Takes what the server says that is connected at addr; nothing changes nothing. */
+/** Takes the addresses that the server at addr announces. An empty list leaves the known ones. */
 export function welcomedAt(p: Places, addr: string, gateways: readonly string[]): void {
   p.silent.delete(addr)
   if (gateways.length === 0) return
@@ -33,12 +33,12 @@ export function welcomedAt(p: Places, addr: string, gateways: readonly string[])
   for (const a of p.silent) if (!p.list.includes(a)) p.silent.delete(a)
 }
 
-/** Puts an address that sends its clients to the others behind them. */
+/** Moves an address whose server sends its clients away to the end. */
 export function sendsAway(p: Places, addr: string): void {
   if (p.list.includes(addr)) p.list = [...p.list.filter((a) => a !== addr), addr]
 }
 
-/** Whether the client may use an address: it has a transport for it, and does not lose TLS. */
+/** Whether the client may use an address: the transport can connect to it, and it has TLS if the given URL has. */
 function speaks(p: Places, addr: string): boolean {
   const scheme = part(addr, 'scheme')
   return p.speaks.includes(scheme) && part(addr, 'host') !== '' && (isSecure(scheme) || !isSecure(part(p.given, 'scheme')))
@@ -48,7 +48,7 @@ function isSecure(scheme: string): boolean {
   return ['wss', 'https', 'tls'].includes(scheme)
 }
 
-/** The scheme or the host of an address, without the port; '' if it has none. */
+/** Returns the scheme or the host of an address, without the port; '' if it has none. */
 function part(address: string, which: 'scheme' | 'host'): string {
   return /^(?<scheme>[a-z]+):\/\/(?:[^@/?#]*@)?(?<host>\[[^\]]*\]|[^:/?#]*)/i.exec(address)?.groups?.[which]?.toLowerCase() ?? ''
 }

@@ -1,20 +1,20 @@
 /**
- * Names what changed. It holds no contents: read those from the snapshots, which are the
- * newest. Two changes merge into one, so what waits for a slow reader is bounded by the
- * number of conversations. Spec: S-18.1.
+ * Names the parts of the state that changed. It holds no contents: read those from the snapshots, which are
+ * always the newest. Two changes merge into one, so a slow reader has at most one name for each conversation
+ * waiting. Spec: S-18.1.
  */
 export interface Change {
-  /** Ids of those whose messages, cursors, titles or typists have changed. */
+  /** Ids of the conversations whose messages, cursors, titles or typing users have changed. */
   readonly conversations: ReadonlySet<string>
-  /** Conversations came or went. */
+  /** Conversations were added or removed. */
   readonly list: boolean
   readonly status: boolean
-  /** Settings or devices of the user: an entry of the inbox. */
+  /** Settings or devices of the user changed, or the inbox got another entry. */
   readonly account: boolean
   readonly unread: boolean
   readonly signals: boolean
   readonly presence: boolean
-  /** Messages to users with whom there is no conversation yet have changed: see pendingTo. */
+  /** Pending messages to users without a direct conversation have changed: see pendingTo. */
   readonly pending: boolean
 }
 
@@ -36,12 +36,12 @@ export function merge(ch: Gathered, { conversations, ...flags }: Change): void {
   for (const [name, on] of Object.entries(flags)) if (on) ch[name as keyof typeof flags] = true
 }
 
-/** The old list, if the new one has the same elements. */
+/** Returns the old list if the new one has the same elements, else the new one. */
 export function sameList<T>(old: readonly T[], now: readonly T[]): readonly T[] {
   return old.length === now.length && old.every((one, i) => one === now[i]) ? old : now
 }
 
-/** The old object, if the new one has the same fields. */
+/** Returns the old object if the new one has the same fields, else the new one. */
 export function sameFields<T extends object>(old: T | undefined, now: T): T {
   if (!old) return now
   const keys = Object.keys(now) as (keyof T)[]

@@ -1,5 +1,6 @@
-// The one place that converts between the JSON of the wire (P-1.4) and the core's data: 64-bit numbers are texts there and numbers here, and one that
-// a number cannot hold is refused instead of rounded. decode.ts converts incoming frames.
+// Converts sent frames from the core's data to the JSON of the wire (P-1.4): numbers become texts where the
+// wire has 64 bits, and a number that is no safe integer is refused instead of rounded. decode.ts converts
+// received frames.
 import type { ClientFrameJson } from '../wire/frames_gen.js'
 import { toBase64 } from './base64.js'
 import type { ClientBody, Send } from './frames.js'
@@ -25,7 +26,7 @@ export function utf8Length(text: string): number {
     const unit = text.charCodeAt(i)
     if (unit < 0x80) continue
     if (unit < 0x800) n += 1
-    else if (unit >= 0xd800 && unit < 0xdc00) { // with its second half 4 bytes
+    else if (unit >= 0xd800 && unit < 0xdc00) { // both halves of the pair together: 4 bytes
       n += 2
       i++
     } else n += 2
@@ -33,20 +34,20 @@ export function utf8Length(text: string): number {
   return n
 }
 
-/** A frame of this client. It throws an Error if a number does not fit the wire. */
+/** Makes a frame of this client. It throws an Error if a number does not fit the wire. */
 export function clientFrame(id: number, body: ClientBody): ClientFrameJson {
   return wire({ id, ...body }) as ClientFrameJson // the fields have the names of the wire
 }
 
-/** The content of a send, for whichever recipient: the same text for the same message. */
+/** Returns the content of a send without its recipient: equal texts mean the same message. */
 export function saying({ clientMsgId, type, text, data, edit, recall, rel }: Send): string {
   return JSON.stringify(wire({ clientMsgId, type, text, data, edit, recall, rel }))
 }
 
 const narrow = ['limit', 'newest', 'holdMs', 'versionMin', 'versionMax'] // numbers of 32 bits
-const present = ['after', 'text', 'json'] // which say something also when they are 0 or empty
+const present = ['after', 'text', 'json'] // fields that are written even if they are 0 or empty
 
-/** A message of the wire, without fields that have their default. */
+/** Converts a message to the wire, without fields that have their default. */
 function wire(message: object): object {
   const out: Record<string, unknown> = {}
   for (const [key, v] of Object.entries(message)) {
@@ -58,7 +59,7 @@ function wire(message: object): object {
 
 function value(key: string, v: unknown): unknown {
   if (typeof v === 'number') return narrow.includes(key) ? v : wide(v)
-  if (ArrayBuffer.isView(v)) return toBase64(v as Uint8Array) // also one of another realm
+  if (ArrayBuffer.isView(v)) return toBase64(v as Uint8Array) // works across realms, too
   return typeof v === 'object' && v !== null && !Array.isArray(v) ? wire(v) : v // lists are of texts
 }
 

@@ -15,9 +15,9 @@ import { sendAll } from './send.js'
 import type { Core, Live, Try } from './state.js'
 import { firstSync, forget, stepSync } from './sync.js'
 
-const minPage = 10 // entries of a history page over a link that breaks
+const minPage = 10 // the fewest entries of a history page over a link that breaks
 
-/** Makes a connection the client's. It returns why that cannot be. Spec: P-3.4. */
+/** Makes a connection the live one. It returns a failure if the store belongs to another user. Spec: P-3.4. */
 export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   if (c.meta.user !== '' && c.meta.user !== w.user) return refusal('invalid', `the store belongs to ${c.meta.user}, the token to ${w.user}`)
   const lv: Live = {
@@ -39,7 +39,7 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   }
   c.status = { ...c.status, user: w.user, server: w.server, history: w.historyId }
   setStatus(c, 'live')
-  c.changed.account = true // what happened meanwhile in the inbox is not listed
+  c.changed.account = true // a sync does not list the inbox entries that were missed
   endDrain(c)
   firstSync(c, lv)
   sendFocus(c)
@@ -47,21 +47,21 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   return undefined
 }
 
-/** Ends the connection for all who wait for it. */
+/** Ends the live connection: requests without an answer are told so. */
 export function finish(c: Core, lv: Live): void {
-  if (lv.reads > 0 && lv.pages === 0) c.pageLimit = Math.max(pageSize(c, lv) >> 1, minPage) // a link that breaks before a page is through gets smaller ones
+  if (lv.reads > 0 && lv.pages === 0) c.pageLimit = Math.max(pageSize(c, lv) >> 1, minPage) // the link broke before a page arrived: ask for smaller pages
   else if (lv.pages > 0 && c.pageLimit > 0) c.pageLimit = Math.min(2 * c.pageLimit, lv.welcome.limits.historyMessages)
   for (const q of lv.waiting.values()) q.answer(undefined)
   endLossy(c)
   c.live = undefined
 }
 
-/** How many entries of a history page are asked for. */
+/** Returns how many entries of a history page are asked for. */
 function pageSize(c: Core, lv: Live): number {
   return c.pageLimit > 0 ? c.pageLimit : lv.welcome.limits.historyMessages
 }
 
-/** Applies one frame. It returns why the connection is over. */
+/** Applies one frame. It returns a failure if the frame ends the connection. */
 export function take(c: Core, lv: Live, f: ServerFrame): Failure | undefined {
   const q = lv.waiting.get(f.id)
   if (q) {
@@ -78,7 +78,7 @@ export function take(c: Core, lv: Live, f: ServerFrame): Failure | undefined {
       c.out.frames.push({ conn: lv.conn, data: c.encode(clientFrame(f.id, { pong: {} })).data })
       return undefined
     case 'lagged': // P-6.4
-      lv.pushed.clear() // what was removed meanwhile was not pushed
+      lv.pushed.clear() // settings may have been removed without a push
       wantSync(c)
       return undefined
     case 'large':
@@ -93,7 +93,7 @@ export function take(c: Core, lv: Live, f: ServerFrame): Failure | undefined {
   }
 }
 
-/** Does what is due on the connection. It returns why the connection is over. */
+/** Does what is due on the connection. It returns a failure if the connection is dead. */
 export function stepLive(c: Core, lv: Live): Failure | undefined {
   const dead = beat(c, lv)
   if (dead) return dead

@@ -3,10 +3,13 @@ import { offers } from './request.js'
 import { storeConv } from './rows.js'
 import type { Conv, Core, Slot } from './state.js'
 
-/** Entries held back behind a gap of one conversation; further ones come again by history. Spec: S-16.2. */
+/**
+ * The most entries of a conversation that are held back behind a gap. Further ones come again with the history.
+ * Spec: S-16.2.
+ */
 const maxHeld = 256
 
-/** Finds a conversation, or adds an unknown one. */
+/** Returns a conversation; adds an unknown one if there is none. */
 export function addConv(c: Core, id: string): Conv {
   let v = c.convs.get(id)
   if (!v) {
@@ -41,7 +44,7 @@ export function show(c: Core, v: Conv): void {
   c.changed.conversations.add(v.id)
 }
 
-/** Marks the conversation with this id as changed, also if there is none yet; '' is none. */
+/** Marks the conversation with this id as changed, even if the client does not know it yet. '' is ignored. */
 export function touchId(c: Core, id: string): void {
   if (id === '') return
   const v = c.convs.get(id)
@@ -49,14 +52,14 @@ export function touchId(c: Core, id: string): void {
   else c.changed.conversations.add(id)
 }
 
-/** The seq up to which the user may not read. */
+/** Returns the seq below the first entry that the user may read. */
 export function floor(v: Conv): number {
   return Math.max(v.joined, v.firstSeq, 1) - 1
 }
 
 /**
- * Sets the title as of seq. Pushes and the pages of syncs and of histories come in any order: without the seq, the page of a sync from before a
- * renaming would bring the old title back for good. Spec: S-6.7.
+ * Sets the title as of seq, unless the known one is newer. Pushes and pages arrive in any order, so a page of a
+ * sync from before a renaming would otherwise bring the old title back. Spec: S-6.7.
  */
 export function retitle(v: Conv, seq: number, title: string): void {
   if (seq < v.titleAt) return
@@ -64,12 +67,12 @@ export function retitle(v: Conv, seq: number, title: string): void {
   v.titleAt = seq
 }
 
-/** Records that there is an entry. */
+/** Raises the head to seq. */
 export function raiseHead(v: Conv, seq: number): void {
   v.head = Math.max(v.head, seq)
 }
 
-/** Records an entry and its count. */
+/** Raises the head to seq, and records counted of that entry if it is the newest known one. */
 export function heardCounted(v: Conv, seq: number, counted: number): void {
   raiseHead(v, seq)
   if (seq < v.countedAt) return
@@ -77,7 +80,7 @@ export function heardCounted(v: Conv, seq: number, counted: number): void {
   v.countedAt = seq
 }
 
-/** The index of the first slot at or above seq. */
+/** Returns the index of the first slot at or above seq. */
 export function find(slots: readonly Slot[], seq: number): number {
   let from = 0
   let to = slots.length
@@ -89,37 +92,39 @@ export function find(slots: readonly Slot[], seq: number): number {
   return from
 }
 
-/** The slot of the entry at seq, if it is held. */
+/** Returns the slot of the entry at seq, if the client holds it. */
 export function slotAt(v: Conv, seq: number): Slot | undefined {
   const slots = seq > v.low ? v.slots : v.window
   const slot = slots[find(slots, seq)]
   return slot?.entry.seq === seq ? slot : undefined
 }
 
-/** The count of the entry at seq, or of the last readable one below it, if the client knows it. */
+/**
+ * Returns counted of the entry at seq, or of the last readable one below it; undefined: the client does not know it.
+ */
 export function countedOf(v: Conv, seq: number): number | undefined {
   if (seq === 0) return 0
   if (seq === v.countedAt) return v.counted
   return (slotAt(v, seq) ?? (seq <= v.have ? v.slots[find(v.slots, seq) - 1] : undefined))?.entry.counted
 }
 
-/** Holds an entry back behind a gap. */
+/** Holds an entry back until the gap before it is closed. */
 export function hold(v: Conv, m: Entry): void {
   if (m.seq > v.have && (v.held.has(m.seq) || v.held.size < maxHeld)) v.held.set(m.seq, m)
 }
 
-/** Whether others count m as unread. Spec: P-5.1. */
+/** Whether m counts as unread for others. Spec: P-5.1. */
 export function counts(m: Entry): boolean {
   if (m.rel && m.rel.thread !== 0 && !m.rel.alsoMain) return false
   return m.text !== undefined || m.data !== undefined || m.recalledBy !== 0 && !m.edit && !m.recall && !m.members && !m.group && !m.inbox
 }
 
-/** Whether missing entries of a conversation are to be loaded. */
+/** Whether the missing entries of a conversation are loaded: it is in the focus, or there is none. */
 export function wanted(c: Core, v: Conv): boolean {
   return !c.focus || !c.live || !offers(c.live, 'focus') || c.focus.convs.includes(v.id)
 }
 
-/** Queues a conversation whose missing entries have to be requested. Spec: P-6.7. */
+/** Queues a conversation for the request of its missing entries, if it has any and they are wanted. Spec: P-6.7. */
 export function repair(c: Core, v: Conv): void {
   const repairs = c.live?.repairs
   if (repairs && !repairs.has(v) && v.known && v.have < v.head && wanted(c, v)) repairs.set(v, false)

@@ -16,9 +16,9 @@ import { countUnread, newUnread } from './unread.js'
 /** The rows that one turn writes, and the effects that wait for the write. */
 export interface Written {
   readonly rows: readonly Row[] // all or none
-  readonly durable: boolean // before stored is called
-  readonly change: Change // to be told once it is written
-  readonly fresh: readonly OutgoingState[] // for stored
+  readonly durable: boolean // the write has to be durable before stored is called
+  readonly change: Change // reported to the application once it is written
+  readonly fresh: readonly OutgoingState[] // messages whose rows are in this write
 }
 
 /** Makes a core. Call open before anything else. */
@@ -34,7 +34,7 @@ export function newCore(o: CoreOptions, random: () => number, newId: () => strin
   }
 }
 
-/** Takes the rows of the store. It throws an Error with the key of a row that it cannot read. */
+/** Loads the rows of the store. It throws an Error with the key of a row that it cannot read. */
 export function open(c: Core, rows: readonly StoredRow[]): void {
   load(c, rows)
   if (c.o.device !== undefined) c.meta.device = c.o.device
@@ -44,7 +44,7 @@ export function open(c: Core, rows: readonly StoredRow[]): void {
   }
 }
 
-/** Carries out everything that is due. Afterwards alarm is the latest time of the next call. */
+/** Does everything that is due. Then alarm is the latest time of the next call. */
 export function step(c: Core): void {
   c.alarm = Infinity
   stepReach(c)
@@ -53,7 +53,7 @@ export function step(c: Core): void {
   if (dead) lose(c, lv, dead)
 }
 
-/** The actions that the core asks for since the last call. */
+/** Returns the actions that the core has asked for since the last call. */
 export function takeOutputs(c: Core): Outputs {
   const out = c.out
   c.out = noOutputs()
@@ -65,8 +65,9 @@ function noOutputs(): Writable<Outputs> {
 }
 
 /**
- * Returns the changes since the last call. The application hears of them, and messages go out, once the caller has written them and called stored.
- * There is nothing to write if there are no rows and the change is empty. Spec: S-1.3, S-17.1.
+ * Returns the rows and changes since the last call. Once the caller has written the rows and called stored, the
+ * application is told and the messages go out. If there are no rows and the change is empty, there is nothing
+ * to write. Spec: S-1.3, S-17.1.
  */
 export function prepare(c: Core): Written {
   countUnread(c)
@@ -76,13 +77,16 @@ export function prepare(c: Core): Written {
   return w
 }
 
-/** The rows of w are in the store, and durable if it said so. It returns the changes for the application. */
+/** Notes that the rows of w are written, durably if w.durable. It returns the change for the application. */
 export function stored(c: Core, w: Written): Change {
   for (const o of w.fresh) release(c, o)
   return w.change
 }
 
-/** It is unknown whether a write is in the store. The application hears nothing of it, and the client stops. Spec: S-17.2. */
+/**
+ * Ends the client after a failed write: it is unknown whether the rows are stored. The application is not told
+ * the change. Spec: S-17.2.
+ */
 export function storeFailed(c: Core, why: string): void {
   end(c, during('the store of the client failed', failure('store', why)))
 }

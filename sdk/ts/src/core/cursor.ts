@@ -13,8 +13,9 @@ export function mergeCursors(v: Conv, s: ConvState): void {
 }
 
 /**
- * Drops own messages that are read. Nothing up to counted is unread. That never goes back, in whatever order syncs, entries and moves come. Spec:
- * P-8.7.
+ * Sets readCounted to counted, unless it is higher already: entries up to there are not unread. It drops the
+ * own messages and mentions that are read. readCounted never decreases, in whatever order syncs, entries and
+ * moves come. Spec: P-8.7.
  */
 export function prune(v: Conv, counted = 0): void {
   v.cursors.readCounted = Math.max(v.cursors.readCounted, counted)
@@ -22,7 +23,7 @@ export function prune(v: Conv, counted = 0): void {
   v.mentions.seqs = sameList(v.mentions.seqs, v.mentions.seqs.filter((q) => q > v.cursors.read))
 }
 
-/** Records the cursors of another user. They only move forward. Spec: S-14.4. */
+/** Records the cursors of another user. They never move back. Spec: S-14.4. */
 export function receipt(v: Conv, user: string, r: Receipt): void {
   const old = v.cursors.receipts.get(user)
   const read = Math.max(old?.read ?? 0, r.read)
@@ -34,10 +35,10 @@ export function receipt(v: Conv, user: string, r: Receipt): void {
   v.cursors.receiptsCame++
 }
 
-/** Applies a move by another user, or by another device of this one. */
+/** Applies a receipt: of another user, or of another device of this user. */
 export function takeReceipt(c: Core, r: Receipt): void {
   const v = c.convs.get(r.conv)
-  if (!v) return // the sync that tells of the conversation has the newest
+  if (!v) return // the sync that lists the conversation has the newest cursors
   touch(c, v)
   if (r.user !== c.meta.user) {
     receipt(v, r.user, r)
@@ -47,16 +48,19 @@ export function takeReceipt(c: Core, r: Receipt): void {
   if (r.read > v.cursors.read) readTo(c, v, r.read)
 }
 
-/** Moves the own read cursor as the client shows it. told: the server has it there. */
+/** Moves the own read cursor to seq. told: the server already has it there. */
 export function readTo(c: Core, v: Conv, seq: number, told = true): void {
   v.cursors.read = seq
   const counted = countedOf(v, seq)
   prune(v, counted)
-  if (told && counted === undefined) wantSync(c) // the sync has the count
+  if (told && counted === undefined) wantSync(c) // a sync has readCounted
   touch(c, v)
 }
 
-/** Marks all held entries as delivered, unless the application does so. Spec: S-14.2. */
+/**
+ * Moves the delivered cursor over all held entries, unless the application calls markDelivered, or the newest
+ * entry is an own one. Spec: S-14.2.
+ */
 export function delivered(c: Core, v: Conv): void {
   if (!c.o.manualDelivered && v.slots.at(-1)?.entry.from !== c.meta.user) deliver(c, v, v.have)
 }
@@ -89,19 +93,19 @@ export function markRead(c: Core, conv: string, seq: number): void {
   move(c, v)
 }
 
-/** Records that this device holds the entries up to seq. */
+/** Moves the delivered cursor to seq, for the application. */
 export function markDelivered(c: Core, conv: string, seq: number): void {
   const v = c.convs.get(conv)
   if (v) deliver(c, v, Math.min(Math.floor(seq), v.have))
 }
 
-/** Takes an entry of the user out of the unread count. They may come in any order. */
+/** Subtracts an own message from the unread count. Entries may come in any order. */
 export function countOwn(v: Conv, m: Entry): void {
   const { own, readCounted } = v.cursors
   if (counts(m) && m.counted > readCounted && !own.includes(m.counted)) v.cursors.own = [...own, m.counted]
 }
 
-/** The snapshot of the receipts. */
+/** Returns the snapshot of the receipts. */
 export function receiptsOf(v: Conv): ReadonlyMap<string, Receipt> {
   return v.cursors.receiptsGiven ??= new Map(v.cursors.receipts)
 }

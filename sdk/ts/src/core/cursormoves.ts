@@ -4,8 +4,8 @@ import { takeMentions } from './mention.js'
 import { storeConv } from './rows.js'
 import type { Conv, Core, Live } from './state.js'
 
-const moveEveryMs = 1000 // the cursors of one conversation. Spec: P-8.6
-const maxMoves = 3 // cursor requests under way
+const moveEveryMs = 1000 // between two moves of one conversation. Spec: P-8.6
+const maxMoves = 3 // cursor requests under way at once
 
 /** Sends the cursors that are due. */
 export function moveAll(c: Core, lv: Live): void {
@@ -21,7 +21,7 @@ export function moveAll(c: Core, lv: Live): void {
   }
 }
 
-/** Whether there is a cursor to be sent. */
+/** Whether a conversation has a cursor to send, or mentions to ask for. */
 function wantsMove(v: Conv): boolean {
   return v.cursors.wantRead !== 0 || v.cursors.wantDelivered !== 0 || v.mentions.asked
 }
@@ -34,13 +34,14 @@ function askMove(c: Core, lv: Live, v: Conv): void {
   ask(c, lv, { cursor: q }, (f) => {
     lv.moving.delete(v)
     const retry = f?.kind === 'error' && f.error.retryable
-    if (f?.kind === 'cursor' || f?.kind === 'error' && !retry) { // stored, or it never will be
+    if (f?.kind === 'cursor' || f?.kind === 'error' && !retry) { // the move is stored, or refused for good
       if (v.cursors.wantRead <= q.read) v.cursors.wantRead = 0
       if (v.cursors.wantDelivered <= q.delivered) v.cursors.wantDelivered = 0
       storeConv(c, v)
     } else if (f?.kind === 'error') v.cursors.moveAt = retryAt(c, f.error)
     if (f?.kind === 'cursor') {
-      // What another device has read no receipt tells who has asked at the same time. Of what this one has read the count may be missing.
+      // A move by another device may have had no receipt for a session that asked at the same time, so the
+      // answer counts. After an own move the counted of the cursor may be missing.
       if (f.cursor.read > v.cursors.read || q.read > 0 && f.cursor.read === v.cursors.read) readTo(c, v, f.cursor.read)
       if (f.cursor.head > 0) takeMentions(c, v, f.cursor.mentions, f.cursor.head)
     }

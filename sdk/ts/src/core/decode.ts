@@ -1,22 +1,25 @@
-// Frames of the server, from the JSON of the wire. Each value is checked before its use, and one against the schema throws an Error. Unknown parts
-// are left out. Spec: P-1.4, P-2.7.
+// Decodes frames of the server from the JSON of the wire. Each value is checked before its use; one that does
+// not fit the schema throws an Error. Unknown fields are ignored. Spec: P-1.4, P-2.7.
 import type * as json from '../wire/frames_gen.js'
 import { fromBase64 } from './base64.js'
 import type * as f from './frames.js'
 
-/** Reads a value of unknown type; undefined: the value and the field are absent. */
+/**
+ * Reads a value of unknown type, and throws an Error if it does not fit. undefined as the argument: the field
+ * is absent. undefined as the result: leave the field out.
+ */
 type Reader<T> = (v: unknown) => T
 
 function wrong(v: unknown, what: string): never {
   throw new Error(`the server sent ${JSON.stringify(v)?.slice(0, 40)}, not ${what}`)
 }
 
-/** A reader with a default. */
+/** Makes a reader with a default for absent values. */
 function or<T>(missing: T, read: Reader<T>): Reader<T> {
   return (v) => (v === undefined || v === null ? missing : read(v))
 }
 
-/** A reader of an optional value. */
+/** Makes a reader of an optional value. */
 function maybe<T>(read: Reader<T>): Reader<T | undefined> {
   return or<T | undefined>(undefined, read)
 }
@@ -25,12 +28,12 @@ const text = or('', (v) => (typeof v === 'string' ? v : wrong(v, 'a text')))
 const flag = or(false, (v) => (typeof v === 'boolean' ? v : wrong(v, 'true or false')))
 const bytes: Reader<Uint8Array> = (v) => fromBase64(text(v))
 
-/** A flag that is absent if it is not set. */
+/** Reads a flag: true, or undefined if it is not set. */
 function mark(v: unknown): true | undefined {
   return flag(v) || undefined
 }
 
-/** A number of 64 bits, if a number can hold it. */
+/** Reads a 64-bit number that a number can hold exactly. */
 const wide = or(0, (v) => {
   const n = typeof v === 'string' && v !== '' ? Number(v) : v
   return typeof n === 'number' && Number.isSafeInteger(n) && n >= 0 ? n : wrong(v, 'a number of at most 53 bits')
@@ -43,14 +46,14 @@ function list<T>(each: Reader<T>): Reader<readonly T[]> {
 const texts = list(text)
 const wides = list(wide)
 
-/** An object with unknown fields. */
+/** Reads an object, without a look at its fields. */
 function object(v: unknown): Readonly<Record<string, unknown>> {
   return typeof v === 'object' && v !== null && !Array.isArray(v) ? v as Readonly<Record<string, unknown>> : wrong(v, 'a message')
 }
 
 /**
- * A reader of messages: a reader of each field, which has its name on the wire. J is the
- * message of the schema, so that no name is wrong.
+ * Makes a reader of messages from one reader for each field. A field has the name that it has on the wire; J,
+ * the message of the schema, makes the compiler check the names.
  */
 function message<T extends object, J>(readers: { readonly [K in keyof T]-?: K extends keyof J ? Reader<T[K]> : never }): Reader<T> {
   const fields = Object.entries(readers) as [string, Reader<unknown>][]
@@ -65,7 +68,10 @@ function message<T extends object, J>(readers: { readonly [K in keyof T]-?: K ex
   }
 }
 
-/** An enum, by the end of its names in small letters: 'ROLE_OWNER' is 'owner'. */
+/**
+ * Makes a reader of an enum. A value is the end of its wire name in small letters: 'ROLE_OWNER' becomes
+ * 'owner'. Unknown ones become ''.
+ */
 function enumeration<T extends string>(prefix: string, names: readonly T[]): Reader<T | ''> {
   return (v) => names.find((name) => text(v) === prefix + name.toUpperCase()) ?? ''
 }
@@ -111,7 +117,7 @@ const state = message<f.ConvState, json.ConvStateJson>({
   readCounted: wide, peerReceipt: maybe(receipt), damaged: flag, refs: quotes, notes, mentions: wides, mentionsMissing: flag,
 })
 
-/** Reads an error, also one that came by HTTP. */
+/** Reads an error, from a frame or from an answer over HTTP. */
 export const wireError = message<f.WireError, json.ErrorJson>({
   code: text, message: text, hint: text, settled: flag, retryable: flag, retryAfterMs: wide, requestId: text, head: wide, damagedFrom: wide, damagedTo: wide,
 })
@@ -146,9 +152,9 @@ const frame = message<f.Bodies & { readonly id: number }, json.ServerFrameJson>(
   ping: maybe(object), pong: maybe(object), lagged: maybe(object), large: maybe(message<f.Large, json.LargeJson>({ bytes: wide })), signal: maybe(object), watch: maybe(object),
 })
 
-/** Reads a frame of the server: the result of JSON.parse. */
+/** Reads a frame of the server from the result of JSON.parse. */
 export function decode(v: unknown): f.ServerFrame {
   const { id, ...body } = frame(v)
   const [kind = 'unknown'] = Object.keys(body)
-  return { id, kind, ...body } as f.ServerFrame // a frame has one body
+  return { id, kind, ...body } as f.ServerFrame // a frame has one body at most
 }

@@ -18,7 +18,10 @@ export function fold(c: Core, v: Conv, m: Entry): void {
   keep(c, v, n)
 }
 
-/** Applies all entries again: older ones were put in front of them. A repeated edit changes nothing. */
+/**
+ * Applies all held edits and recalls again, because older entries were added. An edit that was applied already
+ * changes nothing.
+ */
 export function refold(c: Core, v: Conv): void {
   for (const { entry } of v.slots) fold(c, v, entry)
 }

@@ -10,7 +10,7 @@ import { dropQuotes } from './quote.js'
 import { entryKey, keep, put } from './rows.js'
 import type { Conv, Core } from './state.js'
 
-/** Applies one entry from a push, a sync or an ack. Spec: P-6.7. */
+/** Applies an entry from a push, a sync or an ack. Spec: P-6.7. */
 export function takeEntry(c: Core, v: Conv, m: Entry): void {
   stopTyping(c, v, m.from)
   if (m.seq <= v.have && v.known) {
@@ -28,7 +28,7 @@ export function takeEntry(c: Core, v: Conv, m: Entry): void {
   takeHeld(c, v)
 }
 
-/** Takes the held entries that follow without a gap. */
+/** Appends the entries that were held back and now follow without a gap. */
 export function takeHeld(c: Core, v: Conv): void {
   for (let m = v.held.get(v.have + 1); m; m = v.held.get(v.have + 1)) append(c, v, m)
   for (const [seq, m] of v.held) {
@@ -41,7 +41,7 @@ export function takeHeld(c: Core, v: Conv): void {
 /** Appends an entry as the next readable one. */
 export function append(c: Core, v: Conv, taken: Entry): void {
   const held = v.held.get(taken.seq)
-  const m = held && isNewer(held, taken) ? held : taken // a page may have been read before it was edited
+  const m = held && isNewer(held, taken) ? held : taken // the page may have been read before an edit that was pushed
   v.held.delete(m.seq)
   v.have = m.seq
   v.slots.push({ entry: m, view: undefined })
@@ -67,8 +67,9 @@ export function append(c: Core, v: Conv, taken: Entry): void {
 }
 
 /**
- * Records what an entry shows of the conversation, also behind a gap, and tells whether a stay of the user begins with it. Nothing before it is
- * unread then. The entries held from before may have been edited or recalled while the user was no member, without an event, so they are loaded again
+ * Records what an entry, even one behind a gap, shows of its conversation. It returns whether a stay of the
+ * user begins with the entry. Then nothing before it is unread. Older held entries may have been edited or
+ * recalled without a push while the user was no member, so the caller drops them, and they are loaded again
  * when the application asks for them. Spec: P-8.7, S-7.11.
  */
 function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
@@ -82,7 +83,7 @@ function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
   return is
 }
 
-/** Applies the newer copy of an entry that the client has. Spec: P-6.1. */
+/** Replaces the held copy of an entry by m, if m is newer. Spec: P-6.1. */
 export function replace(c: Core, v: Conv, m: Entry): void {
   const slot = slotAt(v, m.seq)
   if (!slot) return
@@ -97,12 +98,12 @@ export function replace(c: Core, v: Conv, m: Entry): void {
   touch(c, v)
 }
 
-/** Whether m is the newer one of two copies of an entry. */
+/** Whether m is a newer copy of an entry than the other one. */
 function isNewer(m: Entry, than: Entry): boolean {
   return Math.max(m.editedBy, m.recalledBy) > Math.max(than.editedBy, than.recalledBy)
 }
 
-/** Drops the oldest entries above the bound, many at once. Spec: S-16.1. */
+/** Drops the oldest entries when there are an eighth too many, down to the bound. Spec: S-16.1. */
 function trim(c: Core, v: Conv): void {
   const bound = c.o.keep + v.paged
   if (v.slots.length <= bound + Math.floor(bound / 8)) return
@@ -118,7 +119,7 @@ function dropOldest(c: Core, v: Conv, n: number): void {
   forgetNotes(v)
 }
 
-/** Drops all entries. */
+/** Drops all entries of a conversation, with their notes. */
 export function dropEntries(c: Core, v: Conv): void {
   dropOldest(c, v, v.slots.length)
   v.window = []

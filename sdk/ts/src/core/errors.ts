@@ -1,9 +1,9 @@
 import { defined, type Kick, type Range, type WireError } from './frames.js'
 
 /**
- * Why something did not happen, as plain data.
+ * The reason of a failure, as plain data.
  *
- * - refused: by the server, or by this SDK in the words of its catalogue. Branch on code.
+ * - refused: by the server, or by this SDK with a code of the same catalogue. Branch on code.
  * - silent: the server does not answer.
  * - store: the store of the client failed.
  * - unknowable: nobody can tell any more whether the message is stored. Spec: P-4.8.
@@ -13,36 +13,39 @@ export interface Failure {
   readonly kind: 'refused' | 'silent' | 'store' | 'unknowable' | 'link'
   /** '' unless refused; a newer server may send codes that are not in the catalogue. */
   readonly code: string
-  /** For people, as hint. A PetrelError has it as failure.message: its own message has the code and the hint in it too. */
+  /**
+   * For people, like hint. In a PetrelError it is failure.message; the message of the error also contains the
+   * code and the hint.
+   */
   readonly message: string
   readonly hint: string
   /** About a send: it is not stored and never will be. */
   readonly settled: boolean
   /** The same request may succeed later. */
   readonly retryable: boolean
-  /** Not before so many milliseconds; 0: as after a lost connection. */
+  /** How long to wait before a retry, in ms; 0: as after a lost connection. */
   readonly retryAfterMs: number
-  /** Names the line of the server's log. */
+  /** The id of the request in the log of the server. */
   readonly requestId: string
-  /** Of the conversation, with behind and after_ahead. */
+  /** The head of the conversation, if the code is behind or after_ahead; else 0. */
   readonly head: number
-  /** Entries that cannot be read. Spec: P-9.5. */
+  /** The range that the server cannot read. Spec: P-9.5. */
   readonly damaged?: Range
 }
 
 const none = { code: '', message: '', hint: '', settled: false, retryable: false, retryAfterMs: 0, requestId: '', head: 0 } as const
 
-/** A failure that is no refusal. */
+/** Makes a failure that is not a refusal. */
 export function failure(kind: Exclude<Failure['kind'], 'refused'>, message: string): Failure {
   return { ...none, kind, message }
 }
 
-/** A refusal by this SDK. */
+/** Makes a refusal by this SDK. */
 export function refusal(code: string, message: string, more: Partial<Failure> = {}): Failure {
   return { ...none, kind: 'refused', code, message, ...more }
 }
 
-/** A refusal by this SDK of a message that can never be sent. */
+/** Makes a refusal by this SDK of a message that can never be sent. */
 export function invalid(message: string, code = 'invalid'): Failure {
   return refusal(code, message, { settled: true })
 }
@@ -54,7 +57,7 @@ export function fromWire({ damagedFrom, damagedTo, ...e }: WireError): Failure {
   return { kind: 'refused', ...e, ...defined({ damaged: damagedFrom > 0 ? { from: damagedFrom, to: damagedTo } : undefined }) }
 }
 
-/** The same failure, with the failed action in front of its message. */
+/** Returns f with the failed action in front of its message. */
 export function during(what: string, f: Failure): Failure {
   return { ...f, message: f.message === '' ? what : `${what}: ${f.message}` }
 }

@@ -9,7 +9,7 @@ import { takeNotes } from './note.js'
 import { takePushed } from './settings.js'
 import type { Core, Live } from './state.js'
 
-/** Applies a pushed frame. Spec: P-6.1. */
+/** Applies the events of a pushed frame. Spec: P-6.1. */
 export function takeEvents(c: Core, lv: Live, ev: Events): void {
   for (const m of ev.messages) {
     if (m.conv === c.meta.inbox) {
@@ -29,14 +29,14 @@ export function takeEvents(c: Core, lv: Live, ev: Events): void {
   takeLossy(c, ev)
 }
 
-/** Syncs when the list of conversations has changed. Spec: P-8.5. */
+/** Applies an entry of the inbox: begins a sync when the list of conversations has changed. Spec: P-8.5. */
 function takeInbox(c: Core, lv: Live, m: Entry): void {
   if (m.inbox?.kind === 'list') wantSync(c)
   else if (m.inbox?.kind === 'settings') takePushed(c, lv, m.seq, m.inbox.settings)
   else c.changed.account = true
 }
 
-/** Records the head of a conversation whose entries are not pushed. Spec: P-6.5. */
+/** Applies a hint: the head of a conversation whose entries are not pushed. Spec: P-6.5. */
 export function takeHint(c: Core, h: Hint): void {
   if (h.conv === c.meta.inbox) {
     wantSync(c)

@@ -4,16 +4,16 @@ import type { SetFocus } from './frames.js'
 import { ask, isDue, offers, retryAt } from './request.js'
 import type { Core, Live } from './state.js'
 
-/** Names the conversations whose entries are wanted at once; absent: all. Spec: S-8.1. */
+/** Sets the conversations whose entries the application wants at once; absent: all. Spec: S-8.1. */
 export function setFocus(c: Core, convs?: readonly string[]): void {
   c.focus = convs && { convs: [...convs] }
   sendFocus(c)
   repairAny(c)
 }
 
-const elsewhere: SetFocus = { convs: [] } // not one that the application has set
+const elsewhere: SetFocus = { convs: [] } // equal to no focus of the application, so the next sendFocus sends it again
 
-/** Sends the focus to the server, unless it has it. */
+/** Sends the focus to the server, unless the server has it. */
 export function sendFocus(c: Core): void {
   const lv = c.live
   if (!lv || lv.focused === c.focus || !offers(lv, 'focus')) return
@@ -26,7 +26,7 @@ export function sendFocus(c: Core): void {
   })
 }
 
-/** Sends the focus again, which the server refused for a moment. */
+/** Sends the focus again after the server refused it for the moment. */
 export function repeatFocus(c: Core, lv: Live): void {
   if (!isDue(c, lv.focusAt)) return
   lv.focusAt = Infinity

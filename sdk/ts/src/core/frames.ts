@@ -1,10 +1,10 @@
-// The frames of the protocol in the core's form. codec.ts converts them from and to the JSON of the wire: it is the one place where 64-bit numbers
-// become numbers, base64 becomes bytes, and names of enums become short words.
+// The frames of the protocol in the core's form. decode.ts converts received frames to it, and codec.ts
+// converts sent ones from it: 64-bit numbers become numbers, base64 becomes bytes, and names of enums become
+// short words.
 //
-// Numbers, texts and lists are always there, with their defaults. A flag is true or absent.
-// A body, and a message inside a message, is absent if it is not set. All of it is plain
-// data: it can be cloned, stored, and shared with snapshots, because it is replaced and
-// never changed.
+// Numbers, texts and lists are always there, with their defaults. A flag is true or absent. A body, and a
+// message inside a message, is absent if it is not set. All of it is plain data that is replaced and never
+// changed, so it can be cloned, stored, and shared with snapshots.
 
 export type ConvKind = '' | 'direct' | 'group' | 'channel' | 'chatroom' | 'inbox'
 export type Role = '' | 'member' | 'admin' | 'owner'
@@ -17,7 +17,7 @@ export interface Range {
   readonly to: number
 }
 
-/** The fields of an object that are not undefined. */
+/** Returns the fields of an object that are not undefined. */
 export function defined<T extends object>(fields: T): Defined<T> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Defined<T>
 }
@@ -36,7 +36,7 @@ export interface Relations {
   readonly replyTo: number
   /** Seq of the message whose thread this one belongs to; 0: none. */
   readonly thread: number
-  /** A message of a thread is to be shown among the others as well. */
+  /** A message of a thread is shown among the other messages as well. */
   readonly alsoMain?: true
   /** Ids of the users whom it mentions. */
   readonly mentions: readonly string[]
@@ -48,9 +48,9 @@ export interface Relations {
   readonly silent?: true
 }
 
-/** The author of the message that the sender has copied. Spec: P-5.10. */
+/** The author and time of the forwarded message. Spec: P-5.10. */
 export interface Forwarded {
-  /** '': the author does not want to be named, or it was the server. */
+  /** '': the author does not want to be named, or is the server. */
   readonly from: string
   readonly timeMs: number
 }
@@ -62,7 +62,7 @@ export interface Edit {
   readonly type: string
   readonly text?: string
   readonly data?: Uint8Array
-  /** Absent: those of the target stay. */
+  /** Absent: the relations of the target stay. */
   readonly rel?: Relations
 }
 
@@ -80,7 +80,7 @@ export interface MemberRef {
 /** A change of membership. Spec: P-8.2. */
 export interface MemberChange {
   readonly added: readonly MemberRef[]
-  /** Users whom somebody else has removed. */
+  /** Users who were removed by somebody else. */
   readonly removed: readonly string[]
   /** Users who have left. */
   readonly left: readonly string[]
@@ -101,7 +101,7 @@ export interface InboxSettings {
   readonly values: ReadonlyMap<string, string>
 }
 
-/** The kind of an entry of the user's inbox, as far as the core acts on it. */
+/** The kind of an inbox entry, as far as the core distinguishes it. */
 export type InboxEntry = { readonly kind: 'list' } | { readonly kind: 'settings'; readonly settings: InboxSettings } | { readonly kind: 'other' }
 
 /** One entry of a conversation. Spec: P-5.1. */
@@ -110,7 +110,9 @@ export interface Entry {
   readonly seq: number
   /** User id; '': the server itself. */
   readonly from: string
-  /** The id that its sender gave it: a message on its way has the same one, as Outgoing.id. '' of an entry that is no send. */
+  /**
+   * The client message id from its sender; the Outgoing of the message has the same id. '': the entry is not a send.
+   */
   readonly clientMsgId: string
   /** When the server stored it, by its clock, in Unix ms: for display, never for order. */
   readonly timeMs: number
@@ -120,24 +122,24 @@ export interface Entry {
   readonly type: string
   readonly text?: string
   readonly data?: Uint8Array
-  /** It edits an earlier entry, which has the new text already: show nothing. */
+  /** The entry edits an earlier one, which has the new text already: show nothing for the edit. */
   readonly edit?: Edit
-  /** It recalls an earlier entry, which is empty already: show nothing. */
+  /** The entry recalls an earlier one, which is empty already: show nothing for the recall. */
   readonly recall?: Recall
-  /** Members came, went, or have other roles. */
+  /** Members joined, left, or got other roles. */
   readonly members?: MemberChange
   /** The group has another title. */
   readonly group?: GroupChange
   readonly inbox?: InboxEntry
-  /** Seq of the entry that edited it last; 0: not edited. */
+  /** Seq of the newest edit of the entry; 0: not edited. */
   readonly editedBy: number
-  /** Seq of the entry that recalled it; 0: not recalled. A recalled message has no text and no data. */
+  /** Seq of the recall of the entry; 0: not recalled. A recalled message has no text and no data. */
   readonly recalledBy: number
-  /** Of a message of a thread, whose root is rel.thread: its number there, 1, 2, 3 …; 0: it is in none. */
+  /** The number of the message in its thread (rel.thread is the root): 1, 2, 3 …; 0: it is in no thread. */
   readonly threadN: number
-  /** Damage of a disk has taken the entry. Spec: P-5.7. */
+  /** The content was lost when a disk was damaged. Spec: P-5.7. */
   readonly lost?: true
-  /** The user does not get the content, as of one whom they block: show nothing. Spec: P-5.4. */
+  /** The server withholds the content, for example because the user blocks the sender: show nothing. Spec: P-5.4. */
   readonly withheld?: true
   readonly rel?: Relations
 }
@@ -148,11 +150,11 @@ export interface Quote {
   readonly from: string
   readonly timeMs: number
   readonly type: string
-  /** At most 256 bytes of it. */
+  /** The first 256 bytes of the text at most. */
   readonly text?: string
-  /** Absent if it is larger than 256 bytes. */
+  /** Absent if the data is larger than 256 bytes. */
   readonly data?: Uint8Array
-  /** The body is longer. */
+  /** The text or data of the entry is longer. */
   readonly cut?: true
   readonly editedBy: number
   readonly recalledBy: number
@@ -164,7 +166,7 @@ export interface Quote {
 export interface Reaction {
   readonly emoji: string
   readonly count: number
-  /** The user is one of them. */
+  /** The user is among them. */
   readonly mine: boolean
 }
 
@@ -173,11 +175,11 @@ export interface Note {
   /** Conversation id. */
   readonly conv: string
   readonly seq: number
-  /** A higher one is newer. */
+  /** Increases with each change of the note. */
   readonly version: number
   readonly reactions: readonly Reaction[]
   readonly pinned?: true
-  /** Says nothing about the user's own reactions. */
+  /** The note was made for all members: it does not say which reactions are the user's own. */
   readonly forAll?: true
 }
 
@@ -198,14 +200,14 @@ export interface Receipt {
   readonly read: number
 }
 
-/** A momentary event that is not stored. Spec: P-13.1. */
+/** An event that is not stored, like "is typing". Spec: P-13.1. */
 export interface Signal {
   readonly conv: string
   readonly from: string
   readonly kind: string
   readonly data?: Uint8Array
   readonly head: number
-  /** A random number of 64 bits, which is only compared. */
+  /** A random 64-bit number, as text. It is only compared. */
   readonly id: string
   readonly timeMs: number
   readonly holdMs: number
@@ -217,7 +219,7 @@ export interface PresenceEvent {
   readonly lastMs: number // 0: not known
 }
 
-/** All pushed events. Spec: P-6.1. */
+/** The events of one pushed frame. Spec: P-6.1. */
 export interface Events {
   readonly messages: readonly Entry[]
   readonly hints: readonly Hint[]
@@ -242,17 +244,17 @@ export interface HistoryPage {
 
 /** The newest value that a user has set under one name. Spec: P-8.10. */
 export interface PersonalValue {
-  readonly seq: number // of the entry of the inbox
+  readonly seq: number // the inbox entry that set it
   readonly conv: string
   readonly user: string
   readonly name: string
-  readonly value: string // '': the name was removed
+  readonly value: string // '': the setting was removed
 }
 
 /** Spec: P-6.2. */
 export interface SyncPage {
   readonly convs: readonly ConvState[]
-  readonly token: string // opaque; base64 as it came
+  readonly token: string // opaque base64
   readonly more: boolean
   readonly personal: readonly PersonalValue[]
   readonly personalReset: boolean
@@ -293,20 +295,20 @@ export interface Welcome {
   readonly gateways: readonly string[]
 }
 
-/** The bounds of unanswered sends. Spec: P-4.6. */
+/** The limits for unanswered sends. Spec: P-4.6. */
 export interface Window {
   readonly sends: number
   readonly bytes: number
 }
 
-/** 0: no limit was named. */
+/** The limits that the server names; 0: none named. */
 export interface Limits {
   readonly frameBytes: number
   readonly historyMessages: number
   readonly openRequests: number
 }
 
-/** The frame after it is large. */
+/** Announces that the next frame is large. */
 export interface Large {
   readonly bytes: number
 }
@@ -327,7 +329,7 @@ export interface Ack {
 export interface CursorMoved {
   readonly read: number
   readonly mentions: readonly number[]
-  readonly head: number // 0: nothing is said about mentions
+  readonly head: number // 0: the answer has no list of mentions
 }
 
 export interface Kick {
@@ -337,13 +339,13 @@ export interface Kick {
   readonly reconnectAfterMs: number
 }
 
-/** An answer of the API: one of the two. */
+/** The response of a call: one of the two is set. */
 export interface Answer {
   readonly json?: string
   readonly proto?: Uint8Array
 }
 
-/** An error of the server as it came; errors.ts has what the application gets. */
+/** An error as the server sent it. errors.ts has the form for the application. */
 export interface WireError {
   readonly code: string
   readonly message: string
@@ -357,7 +359,7 @@ export interface WireError {
   readonly damagedTo: number
 }
 
-/** The bodies of a frame of the server: one of these. */
+/** The possible bodies of a server frame. One is set. */
 export interface Bodies {
   readonly welcome?: Welcome
   readonly ack?: Ack
@@ -377,7 +379,7 @@ export interface Bodies {
   readonly watch?: object
 }
 
-/** A frame of the server: kind names its body. id is that of the request that it answers, or 0. */
+/** A frame of the server. kind names its body. id is the id of the request that it answers, or 0. */
 export type ServerFrame = { readonly id: number } & (
   | { [K in keyof Bodies]-?: { readonly kind: K } & { readonly [N in K]: Exclude<Bodies[N], undefined> } }[keyof Bodies]
   | { readonly kind: 'unknown' }
@@ -398,7 +400,7 @@ export interface Send {
   readonly conv: string
   readonly user: string
   readonly clientMsgId: string
-  readonly after?: number // 0 is not the same as none
+  readonly after?: number // 0 and absent differ
   readonly type: string
   readonly text?: string
   readonly data?: Uint8Array
@@ -408,23 +410,25 @@ export interface Send {
   readonly rel?: Relations
 }
 
-/** `before` of the newest page of a history. The number does not fit a number. */
+/**
+ * The `before` of the newest page of a history: the highest 64-bit value, as text because a number cannot hold it.
+ */
 export const newestPage = '18446744073709551615'
 
 /** Asks for a page of a conversation. Spec: P-5.2. */
 export interface GetHistory {
   readonly conv: string
-  /** Seq: entries above it, the first ones. */
+  /** The first entries above this seq. */
   readonly after?: number
-  /** Seq: entries below it, the last ones. */
+  /** The last entries below this seq. */
   readonly before?: number | typeof newestPage
-  /** How many entries at most; 0 and absent: as many as the server gives in a page. */
+  /** The most entries; 0 or absent: the page size of the server. */
   readonly limit?: number
-  /** Seq: entries on both sides of it. */
+  /** The entries around this seq. */
   readonly around?: number
-  /** Time in Unix ms: entries around the first one of this time or later. */
+  /** The entries around the first one of this time or later, in Unix ms. */
   readonly atMs?: number
-  /** Reactions and pins alone, without the entries. */
+  /** The page has reactions and pins, but no entries. */
   readonly onlyNotes?: boolean
 }
 
@@ -435,7 +439,7 @@ export interface SendSignal {
   readonly kind: string
   /** At most 1 KiB. */
   readonly data?: Uint8Array
-  /** For so many ms it waits for devices that are not connected. */
+  /** For so many ms the server keeps it for devices that connect later. */
   readonly holdMs?: number
 }
 

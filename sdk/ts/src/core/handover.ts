@@ -12,8 +12,9 @@ import type { ConvRow, Meta, OutgoingRow, Position, StoredRow } from './schema.j
 import type { Core } from './state.js'
 
 /**
- * Applies a change by another tab: of the outbox a message to be shown, or one that was discarded, and, if this tab leads, a conversation with a
- * cursor that the other one may have no time to send. tried: the new messages of the outbox may have been sent. Spec: S-14.1.
+ * Applies rows that another tab has changed: a new message of the outbox, a discarded one, or, if this tab
+ * sends, a conversation with a cursor that the other tab may have no time to send. tried: the new messages may
+ * have been sent. Spec: S-14.1.
  */
 export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): void {
   for (const { key, value } of rows) {
@@ -25,20 +26,24 @@ export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): voi
   }
 }
 
-/** Another tab sends the messages from now on. The rows of messages that this one was about to store are outdated. */
+/**
+ * Stops sending: another tab sends the messages from now on. Rows of messages that this tab was about to store
+ * are outdated.
+ */
 export function follow(c: Core): void {
   c.outbox.sends = false
   for (const [key, value] of c.store.rows) if (value && key.startsWith(outPrefix)) c.store.rows.delete(key)
 }
 
 /**
- * From now on this tab sends the messages. rows are the rows that the tab before it has left in the store: cursors and positions of the application
- * that no server knows, the id of the device, and the fates of messages. Any of them may have been sent meanwhile. A message without a row has met
- * its fate, which this tab has not heard of: it must not be sent again.
+ * Begins to send the messages of all tabs. rows are the rows in the store. The former sender left there cursors
+ * and positions that the server does not know, the id of the device, and the outcomes of messages. Any stored
+ * message may have been sent meanwhile. A message of this tab whose row is gone was settled without this tab
+ * knowing how, so it must not be sent again.
  */
 export function lead(c: Core, rows?: readonly StoredRow[]): void {
   c.outbox.sends = true
-  if (!rows) return // it was not open: what is there is loaded
+  if (!rows) return // this tab was not open yet: open loads the rows
   storeMeta(c)
   const stored = new Map(rows.map(({ key, value }) => [key, value]))
   const meta = stored.get(metaKey) as Meta | undefined
@@ -54,7 +59,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
     if (isFailed(o)) {
       if (!r) remove(c, o)
     } else if (o.state !== 'sending') continue
-    else if (r) { // it is looked for before it gets another after
+    else if (r) { // it is searched for in the history before its `after` changes
       o.look ||= o.fresh || r.look
       o.tried = true
       o.send = r.send
@@ -66,7 +71,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
   }
 }
 
-/** Takes the cursors that another tab has moved and not sent. */
+/** Takes cursors that another tab has moved but not sent. */
 function takeCursors(c: Core, { conv, history, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
   if (history !== c.meta.history || wantRead + wantDelivered === 0) return
   const v = addConv(c, conv)

@@ -2,47 +2,45 @@ import { type Failure, silent } from './errors.js'
 import { ask } from './request.js'
 import type { Core, Live, Pulse, Request } from './state.js'
 
-// An answer that does not come has the client ask whether the server is there: after 3 s, or
-// 4 round trips where those are longer.
+// If a request has no answer after 3 s, or after 4 round trips if that is longer, the client sends a ping.
 const probeAfterMs = 3000
 const probeTrips = 4
-const maxTripMs = 3000 // counted of a round trip: a store that stalls is no long way
-const pongWithinMs = 2000 // how long the server then has to say anything at all
+const maxTripMs = 3000 // a longer round trip counts as this, because a stalled store does not make the link slow
+const pongWithinMs = 2000 // the server has this long after the ping to send anything
 
-// The link, in bytes per second, that carries what is under way in time. A message of 48 KiB
-// over 50 kbit/s takes 8 s, and nothing is wrong.
+// The slowest link that is not taken for a dead one, in bytes per second. A message of 48 KiB over 50 kbit/s
+// takes 8 s, and nothing is wrong.
 const slowest = 4096
-// What holds where the client sees whole frames only. Spec: S-5.7, S-5.8.
+// The values of a transport that reports whole frames only. Spec: S-5.7, S-5.8.
 const slowestFrames = 5000 // bytes per second
-const patienceMs = 5000 // by which the client is more patient after each connection that fell silent
+const patienceMs = 5000 // added to patience after each connection that fell silent
 const maxPatienceMs = 10_000
 
 export function newPulse(now: number): Pulse {
   return { heard: now, moved: 0, pinged: 0, trip: 0, ahead: 0, bytes: 0 }
 }
 
-/** Notes how long an answer has taken. */
+/** Adds the time of a request and its answer to the smoothed round trip. */
 export function took(p: Pulse, ms: number): void {
   const trip = Math.min(ms, maxTripMs)
   if (p.trip === 0) p.trip = trip
   else p.trip += (trip - p.trip) / 8
 }
 
-/** Bytes of the server came over a connection, also without a whole frame. */
+/** Notes that bytes came over a connection, even if no frame is complete. */
 export function heard(c: Core, conn: number): void {
   if (c.live?.conn === conn) c.live.pulse.heard = c.now
 }
 
-/** A frame of some bytes comes next: as long as it may take the server lives. Spec: S-5.7. */
+/** Counts the server as alive for the time that a large frame may take to arrive. Spec: S-5.7. */
 export function awaitLarge(c: Core, p: Pulse, bytes: number): void {
   p.heard = c.now + secondsOf(bytes, slowestFrames)
 }
 
 /**
- * The socket of a connection took bytes that were waiting, and all of the requests up to an id.
- * They are a sign of life only as long as the request that has waited for longest, or a ping, is
- * not gone: the socket of a server that is frozen goes on taking what is written after it.
- * Spec: S-5.2.
+ * Notes that the socket of a connection took buffered bytes, and by now all requests up to the id upTo. That
+ * shows progress only until the socket has taken the awaited request: the ping, or else the oldest unanswered
+ * one. For the socket of a frozen server goes on taking what is written after it. Spec: S-5.2.
  */
 export function moved(c: Core, conn: number, upTo: number): void {
   const lv = c.live
@@ -55,8 +53,8 @@ export function moved(c: Core, conn: number, upTo: number): void {
 }
 
 /**
- * Asks a server that is silent whether it is there, and gives it up: then it returns why. An
- * idle client sends nothing by itself: the server pings first. Spec: P-7.2, P-7.3.
+ * Sends a ping to a silent server, and returns a failure when the ping has no answer in time either. While the
+ * client has no request open, the pings of the server show that it lives. Spec: P-7.2, P-7.3.
  */
 export function beat(c: Core, lv: Live): Failure | undefined {
   const p = lv.pulse
@@ -67,7 +65,7 @@ export function beat(c: Core, lv: Live): Failure | undefined {
   return undefined
 }
 
-/** When the server is asked, or given up; Infinity: never. */
+/** Returns when the ping is due, or, after the ping, when the server is given up; Infinity: never. */
 export function beatAt(c: Core, lv: Live): number {
   const p = lv.pulse
   const [oldest] = lv.waiting.values()
@@ -81,14 +79,14 @@ export function beatAt(c: Core, lv: Live): number {
   return every > 0 ? p.heard + 1.5 * every : Infinity
 }
 
-/** The whole seconds, in ms, that some bytes take. */
+/** Returns how long some bytes take at a rate: whole seconds, in ms. */
 function secondsOf(bytes: number, rate: number): number {
   return Math.floor(bytes / rate) * 1000
 }
 
 /**
- * A connection fell silent. Where the client sees whole frames only, that may be a slow link:
- * it is more patient until a request of the kind that waited is answered. Spec: S-5.8.
+ * Makes the client more patient after a connection fell silent, if the transport reports whole frames only: the
+ * link may just be slow. The patience ends when a request of the kind that had no answer is answered. Spec: S-5.8.
  */
 export function fellSilent(c: Core, lv: Live): void {
   const oldest = [...lv.waiting.values()].find((q) => q.kind !== 'ping')
@@ -97,14 +95,14 @@ export function fellSilent(c: Core, lv: Live): void {
   c.reach.patientFor = oldest.kind
 }
 
-/** Notes that a request is answered. */
+/** Updates the heartbeat for an answered request. */
 export function answeredIn(c: Core, p: Pulse, q: Request): void {
   p.bytes -= q.bytes
   if (q.kind === c.reach.patientFor) c.reach.patience = 0
   took(p, c.now - q.at)
 }
 
-/** Asks the server whether it is there. */
+/** Sends a ping. */
 export function probe(c: Core, lv: Live): void {
   const p = lv.pulse
   p.pinged = c.now

@@ -1,4 +1,4 @@
-// The border of the core: the exports for the client around it.
+// The exports of the core for the client around it.
 export { setFocus } from './focus.js'
 export type { Change, Gathered } from './change.js'
 export { isEmpty, merge, noChange, sameFields } from './change.js'

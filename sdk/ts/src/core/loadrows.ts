@@ -11,7 +11,7 @@ import type { ConvRow, Meta, OutgoingRow, Position, Row, StoredRow } from './sch
 import type { Conv, Core, Cursors } from './state.js'
 import { countUnread } from './unread.js'
 
-/** Takes the rows of the store. */
+/** Loads the rows of the store into the core. */
 export function load(c: Core, rows: readonly StoredRow[]): void {
   const outgoing: OutgoingRow[] = []
   const entries = new Map<string, Entry[]>()
@@ -35,14 +35,14 @@ export function load(c: Core, rows: readonly StoredRow[]): void {
     v.slots = all.filter((m) => m.seq > v.low && m.seq <= v.have).map((entry) => ({ entry, view: undefined }))
     refold(c, v)
   }
-  c.store.rows.clear() // folding what is folded changes nothing
+  c.store.rows.clear() // loading queued rows, but they are stored already
   for (const id of c.convs.keys()) c.changed.conversations.add(id)
   countUnread(c)
   adopt(c, outgoing)
   c.status = { ...c.status, user: c.meta.user, history: c.meta.history }
 }
 
-/** Looks at a few fields of a row, which a damaged store or another program may have written. */
+/** Checks the types of a few fields of a row, because the store may be damaged or written by another program. */
 function as<T extends object>(key: string, value: unknown, like: { readonly [K in keyof T]?: unknown }): T {
   const row = value as Readonly<Record<string, unknown>> | null
   for (const [name, one] of Object.entries(like)) {
@@ -85,7 +85,7 @@ function convRow(c: Core, v: Conv): ConvRow {
   }
 }
 
-/** What has to be written. */
+/** Returns the rows to be written, and empties the queue. */
 export function takeRows(c: Core): Row[] {
   if (c.o.stored) for (const v of c.store.dirty) put(c, convKey(v.id), convRow(c, v))
   c.store.dirty.clear()

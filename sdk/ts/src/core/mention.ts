@@ -10,8 +10,8 @@ export function mentionsUser(m: Entry, user: string): boolean {
 }
 
 /**
- * Takes what the server says of the mentions of the entries up to a seq. What is known of
- * later entries stays. Spec: P-5.13, S-14.6.
+ * Takes the list of mentions among the entries up to a seq from the server. Known mentions of later entries
+ * stay. Spec: P-5.13, S-14.6.
  */
 export function takeMentions(c: Core, v: Conv, seqs: readonly number[], to: number): void {
   if (to < v.mentions.to) return
@@ -25,12 +25,12 @@ function ascending(seqs: readonly number[]): number[] {
   return [...new Set(seqs)].sort((a, b) => a - b)
 }
 
-/** Whether the entry at seq is unread, and nobody has said yet whether it mentions the user. */
+/** Whether the entry at seq is unread, and it is not known yet whether it mentions the user. */
 function mayMention(v: Conv, seq: number): boolean {
   return seq > Math.max(v.cursors.read, v.mentions.to) && !v.mentions.seqs.includes(seq)
 }
 
-/** Notes what an entry mentions, or takes away. */
+/** Adds an entry that mentions the user to the mentions, or removes the target of a recall. */
 export function mention(c: Core, v: Conv, m: Entry): void {
   const known = v.mentions.seqs
   if (m.recall) {
@@ -44,7 +44,10 @@ export function mention(c: Core, v: Conv, m: Entry): void {
   }
 }
 
-/** Notes that an entry that mentions the user, or recalls one that did, was not pushed. */
+/**
+ * Notes that an entry that mentions the user, or recalls such an entry, was not pushed: the server is asked for
+ * the list.
+ */
 export function missMention(c: Core, v: Conv, seq: number): void {
   if (!c.live || !offers(c.live, 'mentions') || !mayMention(v, seq)) return
   v.mentions.asked = true

@@ -1,52 +1,55 @@
 import type { Failure } from './errors.js'
 import type { ConvKind, Entry, Range, Reaction, Recall, Receipt, Ref, Relations, Role } from './frames.js'
 
-/** What the client knows of a conversation, at one moment. */
+/** A conversation as the client knows it at one moment. */
 export interface Conversation {
   readonly id: string
   readonly kind: ConvKind
-  /** Of a group; '' of a direct conversation. */
+  /** The title of a group; '': a direct conversation. */
   readonly title: string
   /** The other user of a direct conversation; '' of a group. */
   readonly peer: string
   readonly role: Role
-  /** The user is no member any more. */
+  /** The user is no longer a member. */
   readonly left: boolean
   /** The highest seq of the conversation that the client has heard of. */
   readonly head: number
-  /** The client holds what the user may read up to this seq; below head: more is coming. */
+  /**
+   * The client holds all entries up to this seq that the user may read. If it is below head, further ones are
+   * on their way.
+   */
   readonly have: number
-  /** How many messages of others above `read` there are, those of threads left out. Spec: P-8.7. */
+  /** How many messages of others above `read` there are; those of threads do not count. Spec: P-8.7. */
   readonly unread: number
   /** The user's own read cursor, a seq: markRead moves it. */
   readonly read: number
-  /** false: the server has not said yet what it is. */
+  /** false: no sync has described the conversation yet. */
   readonly known: boolean
-  /** The newest message with a text or data that the client holds, also one of a thread. */
+  /** The newest held message with a text or data; it may belong to a thread. */
   readonly last?: Message
-  /** How far other users are, by user, as far as is known: loadReceipts asks for those of a group. */
+  /** The cursors of other users that the client knows, by user. loadReceipts loads those of a group. */
   readonly receipts: ReadonlyMap<string, Receipt>
   /** Others who are typing now, sorted. */
   readonly typing: readonly string[]
   /**
-   * Entries that the server cannot read at present, oldest first: holes among the messages.
-   * An operator has to repair the store. Spec: P-9.5.
+   * Ranges that the server cannot read, oldest first: holes among the messages. An operator has to repair the
+   * store. Spec: P-9.5.
    */
   readonly damaged: readonly Range[]
-  /** Seqs of unread messages that mention the user, ascending; of very many the oldest. */
+  /** Seqs of the unread messages that mention the user, ascending. If there are very many, only the oldest. */
   readonly mentions: readonly number[]
-  /** What the user has set of the conversation. */
+  /** The user's settings of the conversation. */
   readonly personal: Personal
 }
 
-/** An entry of a conversation with what members have made of it. */
+/** An entry of a conversation with its reactions, its pin and its receipts. */
 export interface Message extends Entry {
   readonly reactions: readonly Reaction[]
-  /** For all members. */
+  /** It is pinned for all members. */
   readonly pinned: boolean
-  /** Of the user's own messages: how many others are known to hold it. */
+  /** Of an own message: how many others hold it, as far as is known. */
   readonly delivered: number
-  /** Of the user's own messages: how many others are known to have read it. */
+  /** Of an own message: how many others have read it, as far as is known. */
   readonly read: number
 }
 
@@ -57,20 +60,22 @@ export interface EditDraft {
   readonly type?: string
   readonly text?: string
   readonly data?: Uint8Array
-  /** Absent: those of the target stay. */
+  /** Absent: the relations of the target stay. */
   readonly rel?: Relations
 }
 
-/** A message to be sent. One of conv and user is set, and one body: text, data, edit, recall or forward. Without any it is an empty text. */
+/**
+ * A message to be sent. One of conv and user is set, and at most one body: text, data, edit, recall or forward.
+ * A draft without a body is an empty text.
+ */
 export interface Draft {
   /** Conversation id. */
   readonly conv?: string
-  /** User id: for the direct conversation with them, which need not exist. */
+  /** User id: the message goes to the direct conversation with that user, which need not exist yet. */
   readonly user?: string
   /**
-   * The client message id; absent: made at random. An application that gives its own may
-   * send the same draft again, from another process too: it is stored once. That costs the
-   * server a look-up.
+   * The client message id; absent: a random one. An application that sets the id may send the same draft again,
+   * even from another process, and it is stored once. The server then has to look the id up.
    */
   readonly id?: string
   /** Kind of text or data, at most 64 bytes; absent means "text". */
@@ -81,27 +86,27 @@ export interface Draft {
   readonly recall?: Recall
   /** Seq of the entry that the message answers. */
   readonly replyTo?: number
-  /** Nobody is to be disturbed by the message. */
+  /** The message causes no notification. */
   readonly silent?: boolean
   /**
    * The seq of the message to whose thread this one belongs. Such a message does not count
    * as unread unless it has alsoMain. Spec: P-5.12.
    */
   readonly thread?: number
-  /** A message of a thread is to be shown among the others as well. */
+  /** A message of a thread is shown among the other messages as well. */
   readonly alsoMain?: boolean
-  /** Users whom the message is meant for in particular, at most 50, in any order. Spec: P-5.13. */
+  /** Users whom the message mentions, at most 50, in any order. Spec: P-5.13. */
   readonly mentions?: readonly string[]
-  /** It is meant for all members, which in a group only admins and the owner may say. */
+  /** The message mentions all members. In a group only admins and the owner may do that. */
   readonly mentionAll?: boolean
-  /** A message to copy: the server fills in what it says and whose it is. Spec: P-5.10. */
+  /** The message to forward: the server copies its content and names its author. Spec: P-5.10. */
   readonly forward?: Ref
 }
 
 /**
- * sending: queued, sent, or of unknown outcome: neither sent nor failed. sent: stored for
- * ever, with a seq. rejected: not stored, and never will be. unknowable: nobody can tell any
- * more. Spec: P-4.9.
+ * sending: queued, or sent and without an outcome yet; show it as neither sent nor failed. sent: stored for
+ * ever, with a seq. rejected: not stored, and never will be. unknowable: nobody can tell any more whether it is
+ * stored. Spec: P-4.9.
  */
 export type SendState = 'sending' | 'sent' | 'rejected' | 'unknowable'
 
@@ -120,54 +125,54 @@ export interface Outgoing {
   readonly timeMs: number
   /** The head that this client knew when the message was composed. Spec: P-4.7. */
   readonly after?: number
-  /** What is sent, without its id: send it again after a rejection, if the person wants. */
+  /** The content, without the id. After a rejection the application may send it again. */
   readonly draft: Draft
-  /** Why it is rejected; while it is sending, why the server has put it off. */
+  /** Why it was rejected; while it is sending: why the server refused the last attempt. */
   readonly error?: Failure
 }
 
-/** What the user has set of a conversation, on whichever device. Spec: P-8.10. */
+/** The user's settings of a conversation, the same on all devices. Spec: P-8.10. */
 export interface Personal {
-  /** Until then, in Unix ms, the person is not disturbed; 0: not muted. */
+  /** The conversation is muted until this time, in Unix ms; 0: not muted. */
   readonly mutedUntilMs: number
-  /** Of which messages the person is told: 'all', 'mentions', 'nothing'; '': not set. */
+  /** Which messages cause a notification: 'all', 'mentions', 'nothing'; '': not set. */
   readonly notify: string
-  /** Above 0: it stands at the top, in the order of these. */
+  /** Above 0: the conversation is pinned to the top of the list. Pinned ones are ordered by this number. */
   readonly pinned: number
   readonly archived: boolean
-  /** The person wants it to look unread. */
+  /** The person has marked it as unread. */
   readonly unread: boolean
-  /** Nothing up to this seq is shown. */
+  /** Entries up to this seq are not shown. */
   readonly clearedTo: number
-  /** Seqs that are not shown either, like '3,7-9'. */
+  /** Further seqs that are not shown, like '3,7-9'. */
   readonly hidden: string
-  /** Of a direct conversation: the user blocks the other one. */
+  /** The user blocks the peer of this direct conversation. */
   readonly blocked: boolean
 }
 
 /**
- * Whether a user is online. Of a user whom one may not see, and of one who does not exist, it
- * says that they are offline. Spec: P-13.6.
+ * Whether a user is online. A user who does not exist, or whom the caller may not see, is reported as offline.
+ * Spec: P-13.6.
  */
 export interface Presence {
   readonly online: boolean
-  /** Of a user who is offline: until when they were online, in Unix ms, to 10 minutes; 0: not known. */
+  /** When an offline user was last online, in Unix ms, rounded to 10 minutes; 0: not known. */
   readonly lastMs: number
 }
 
-/** How much the user has not read, in all conversations together. */
+/** The unread counts of all conversations together. */
 export interface Unread {
   /** Messages of others above the read cursors. */
   readonly messages: number
-  /** Conversations that have some of them. */
+  /** The conversations that have unread messages. */
   readonly conversations: number
-  /** How many of them mention the user. */
+  /** How many unread messages mention the user. */
   readonly mentions: number
 }
 
 export type State = 'offline' | 'connecting' | 'live'
 
-/** How the client is connected. */
+/** The state of the connection. */
 export interface Status {
   /** offline: not running, or waiting before the next try; connecting: until the welcome. */
   readonly state: State
@@ -175,12 +180,18 @@ export interface Status {
   readonly user: string
   /** Name and version of the server; '' before the first connection. */
   readonly server: string
-  /** Names the server's memory. When it changes, seqs that the application has kept mean nothing any more. Spec: P-3.4. */
+  /**
+   * The history id of the server. When it changes, seqs that the application has stored are not valid any more.
+   * Spec: P-3.4.
+   */
   readonly history: string
-  /** The list of conversations is that of the server. Until then it is what the store has. */
+  /** The list of conversations is in sync with the server. Before that it is the stored one. */
   readonly synced: boolean
-  /** Why it is offline; absent: it was not connected yet, or was stopped. With retryMs 0 the client has ended, and a person has to act. */
+  /**
+   * Why the client is offline; absent: it was not connected yet, or was stopped. If retryMs is 0, the client
+   * has ended and a person has to act.
+   */
   readonly error?: Failure
-  /** When the next try begins while it is offline, in Unix ms; 0: not known. */
+  /** While the client is offline: when the next try begins, in Unix ms; 0: no try is planned. */
   readonly retryMs: number
 }

@@ -3,25 +3,28 @@ import type { Note } from './frames.js'
 import type { Conv, Core } from './state.js'
 
 /**
- * Notes of one conversation that are kept for entries which the client does not hold yet;
- * those beyond come again with the entries. Spec: S-16.2.
+ * How many notes of a conversation are kept for entries that the client does not hold yet. Further ones come
+ * again with the entries. Spec: S-16.2.
  */
 const maxNotes = 256
 
-/** Takes notes that the application has asked for. */
+/** Takes notes that the application has requested. */
 export function notesCame(c: Core, conv: string, notes: readonly Note[]): void {
   const v = c.convs.get(conv)
   if (v) takeNotes(c, v, notes)
 }
 
-/** Takes what is new of the notes of a conversation. A page can be older than what was pushed. Spec: P-5.11. */
+/**
+ * Takes the notes of a conversation that are newer than the known ones. A page may be older than a push.
+ * Spec: P-5.11.
+ */
 export function takeNotes(c: Core, v: Conv, notes: readonly Note[]): void {
   for (const n of notes) if (takeNote(v, n)) show(c, v)
 }
 
 /**
- * Takes a note, if it is newer than the one that is known. One for everybody says nothing
- * about the user's own reactions: those stay. Spec: S-9.1.
+ * Takes a note if it is newer than the known one, and returns whether it did. A note that was made for all
+ * members does not say which reactions are the user's own, so those stay. Spec: S-9.1.
  */
 function takeNote(v: Conv, n: Note): boolean {
   const old = v.notes.get(n.seq)

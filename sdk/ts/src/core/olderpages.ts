@@ -8,24 +8,27 @@ import { takeQuotes } from './quote.js'
 import { keep } from './rows.js'
 import type { Conv, Core } from './state.js'
 
-/** Where a page of older entries ends: `before` of a history; 0: there is none to ask for. Spec: S-7.4. */
+/** Returns `before` for the next page of older entries; 0: there are none. Spec: S-7.4. */
 export function olderThan(c: Core, conv: string): number {
   const v = c.convs.get(conv)
   return v?.known && v.low > floor(v) ? v.low + 1 : 0
 }
 
-/** Applies a page of entries below before, or the damage that was told instead. It tells whether there are more. */
+/**
+ * Applies a page of entries below the seq `before`, or the range that the server could not read. It returns whether
+ * there are still older ones.
+ */
 export function takeOlder(c: Core, conv: string, before: number, page: HistoryPage | Range): boolean {
   const v = c.convs.get(conv)
   if (!v) return false
-  if (v.low + 1 === before) { // otherwise two were asked for at once, and this one came second
+  if (v.low + 1 === before) { // otherwise two pages were requested at once, and the other one came first
     if ('messages' in page) prepend(c, v, page)
     else passOlderDamage(c, v, before, page)
   }
   return v.low > floor(v)
 }
 
-/** Moves the beginning of what the client holds over entries that the server cannot read. */
+/** Moves low below a range that the server cannot read. */
 function passOlderDamage(c: Core, v: Conv, before: number, damage: Range): void {
   if (damage.from >= before) return
   v.damaged = [{ from: damage.from, to: v.low }, ...v.damaged]

@@ -11,22 +11,22 @@ import { outgoingKey, put } from './rows.js'
 import type { OutgoingRow, Row } from './schema.js'
 import type { Conv, Core, Outbox, OutgoingState } from './state.js'
 
-const maxId = 64 // bytes of an id and of a type
-const maxFailed = 256 // messages that are shown as failed; of more the oldest are discarded. Spec: S-16.2
+const maxId = 64 // the most bytes of an id, and of a type
+const maxFailed = 256 // failed messages that are shown; of more the oldest is discarded. Spec: S-16.2
 
 export function newOutbox(): Outbox {
   return { lanes: new Map(), ready: new Set(), sending: new Map(), sends: true, composed: 0, fresh: [] }
 }
 
-/** What became of a draft. */
+/** The outcome of draft. */
 export type Drafted =
   | { readonly refused: Failure }
-  /** row is to be written, and then kept or lost is called; without one the message was taken before. */
+  /** The caller writes row, and then calls kept or lost. Absent: the message was taken before. */
   | { readonly refused?: undefined; readonly outgoing: Outgoing; readonly row?: Row }
 
 /**
- * Takes a message to be sent. It goes out once its row is in the store, durable, and kept
- * was called. Spec: P-4.9, S-12.1.
+ * Takes a message to be sent. It goes out after its row is durable in the store and kept was called.
+ * Spec: P-4.9, S-12.1.
  */
 export function draft(c: Core, d: Draft): Drafted {
   const s = sendOf(d, c.newId)
@@ -40,19 +40,19 @@ export function draft(c: Core, d: Draft): Drafted {
   return { outgoing: outgoingView(o), row: outgoingRow(o) }
 }
 
-/** The row of a message is in the store, durable. */
+/** Lets a message go out: its row is durable in the store. */
 export function kept(c: Core, id: string): void {
   const o = c.outbox.sending.get(id)
   if (o) release(c, o)
 }
 
-/** The row of a message could not be written: it is not taken. Spec: S-17.2. */
+/** Drops a message whose row could not be written: the draft is not taken. Spec: S-17.2. */
 export function lost(c: Core, id: string): void {
   const o = c.outbox.sending.get(id)
   if (o) remove(c, o)
 }
 
-/** Stops showing a message whose fate is known, and which is not stored. */
+/** Drops a failed message, which is then no longer shown. */
 export function discard(c: Core, id: string): void {
   const o = c.outbox.sending.get(id)
   if (!o || !isFailed(o)) return
@@ -60,13 +60,13 @@ export function discard(c: Core, id: string): void {
   remove(c, o)
 }
 
-/** The draft as a send without its after, or why it is none. Spec: S-12.8. */
+/** Turns a draft into a send that has no `after` yet, or returns why the draft is invalid. Spec: S-12.8. */
 function sendOf(d: Draft, newId: () => string): Send | Failure {
   if (!d.conv === !d.user) return invalid('one of conv and user is set')
   const bodies = [d.data, d.edit, d.recall, d.forward].filter((b) => b !== undefined).length
   if (bodies > 1 || bodies === 1 && d.text) return invalid('a message has one body')
   const texts = [d.conv, d.user, d.id, d.type, d.text, d.edit?.text, d.edit?.type, d.forward?.conv, ...d.mentions ?? []].filter((t) => t !== undefined)
-  if (!texts.every(isText)) return invalid('a text is not UTF-8') // it would end the connection, P-2.4
+  if (!texts.every(isText)) return invalid('a text is not UTF-8') // such a text would end the connection, P-2.4
   if ([d.id, d.type].some((t) => t !== undefined && utf8Length(t) > maxId)) return invalid('an id and a type have at most 64 bytes')
   const seqs = [d.replyTo, d.thread, d.edit?.target, d.recall?.target, d.forward?.seq]
   if (!seqs.every((n) => n === undefined || Number.isSafeInteger(n) && n >= 0)) return invalid('a seq is a whole number')
@@ -79,7 +79,7 @@ function sendOf(d: Draft, newId: () => string): Send | Failure {
   }
 }
 
-/** Half a surrogate has no UTF-8. */
+/** Whether t is a text that UTF-8 can encode: half a surrogate pair cannot be. */
 function isText(t: unknown): boolean {
   return typeof t === 'string' && !/[\ud800-\udfff]/u.test(t)
 }
@@ -88,7 +88,7 @@ function editOf(e: NonNullable<Draft['edit']>): Edit {
   return { target: e.target, type: e.type ?? '', ...defined({ text: e.text, data: e.data?.slice(), rel: e.rel }) }
 }
 
-/** What the message has to do with others, which the server must understand. Spec: P-4.10, P-5.8. */
+/** Returns the relations of a message; the server has to understand them. Spec: P-4.10, P-5.8. */
 function relOf(d: Draft): Relations | undefined {
   const r: Relations = {
     replyTo: d.replyTo ?? 0, thread: d.thread ?? 0, mentions: [...new Set(d.mentions)].sort(),
@@ -97,7 +97,10 @@ function relOf(d: Draft): Relations | undefined {
   return isNothing(r) ? undefined : r
 }
 
-/** Fixes what all attempts have in common. A new id says that no earlier attempt was made: then it has an after. Spec: P-4.7. */
+/**
+ * Fixes the fields that all attempts share. A random id was never sent before, so such a message gets an `after`.
+ * Spec: P-4.7.
+ */
 function compose(c: Core, draft: Send, newId: boolean): OutgoingState {
   let s = draft
   const peer = c.convs.get(s.conv)?.peer
@@ -113,27 +116,29 @@ function compose(c: Core, draft: Send, newId: boolean): OutgoingState {
   return o
 }
 
-/** Whether a message is nothing without the entry that it names. Spec: P-5.3, P-5.10, P-5.12. */
+/**
+ * Whether a message is meaningless without the entry that it names: a forward, an edit, a recall, or a message
+ * of a thread. Spec: P-5.3, P-5.10, P-5.12.
+ */
 export function aims(o: OutgoingState): boolean {
   const { rel, edit, recall } = o.send
   return rel?.forwardOf !== undefined || (rel?.thread ?? 0) !== 0 || edit !== undefined || recall !== undefined
 }
 
-/** The conversation that a message goes to; '' if it is not known. */
+/** Returns the conversation that a message goes to; '' if it is not known. */
 export function target(c: Core, o: OutgoingState): string {
   return o.send.user === '' ? o.send.conv : c.direct.get(o.send.user) ?? ''
 }
 
-/** Gives a message another after. It is stored before it is sent again. */
+/** Sets the `after` of a message. The message is stored again before it is sent. */
 export function raise(c: Core, o: OutgoingState, after: number): void {
   o.send = { ...o.send, after }
   storeOutgoing(c, o)
 }
 
 /**
- * Ends the sending of a message. The row of one that is sent stays until its entry is there: a
- * crash in between must not hide it. That of one that is not sent stays until it is discarded.
- * Spec: S-13.1, S-13.3.
+ * Ends the sending of a message. The row of a sent message stays until its entry is there, so that a crash in
+ * between does not hide it. The row of a failed one stays until it is discarded. Spec: S-13.1, S-13.3.
  */
 export function settle(
   c: Core, o: OutgoingState, state: SendState, why = state === 'unknowable' ? unknowable : undefined,
@@ -150,7 +155,7 @@ export function settle(
   if (failed[maxFailed]) discard(c, failed[0]?.id ?? '')
 }
 
-/** Another tab has learned the fate of a message. */
+/** Settles a message whose outcome another tab has learned. */
 export function settledElsewhere(c: Core, { id, conv, seq, timeMs, state, error }: Outgoing): void {
   const o = c.outbox.sending.get(id)
   if (o?.state !== 'sending') return
@@ -160,7 +165,10 @@ export function settledElsewhere(c: Core, { id, conv, seq, timeMs, state, error 
   if (v) passed(c, v)
 }
 
-/** The own message m is among the entries of a conversation. Spec: P-4.7, S-13.7. */
+/**
+ * Notes that the own message m has become an entry of a conversation: settles it as sent, and drops it from the
+ * pending ones. Spec: P-4.7, S-13.7.
+ */
 export function arrived(c: Core, conv: string, m: Entry): void {
   const o = c.outbox.sending.get(m.clientMsgId)
   if (!o || o.state === 'rejected') return
@@ -171,14 +179,14 @@ export function arrived(c: Core, conv: string, m: Entry): void {
   remove(c, o)
 }
 
-/** Notes where the history has the message. */
+/** Records conversation, seq and time of the entry that a message has become. */
 export function foundAt(o: OutgoingState, conv: string, m: Entry): void {
   o.conv = conv
   o.seq = m.seq
   o.timeMs = m.timeMs
 }
 
-/** Drops what was sent from what is shown as on its way, when the client's view has moved over its place. */
+/** Drops sent messages from the pending ones, once the client has moved past their seqs. */
 export function passed(c: Core, v: Conv): void {
   for (const l of lanesOf(c, v.id, v.peer)) {
     for (const o of l.show) if (o.state === 'sent' && o.seq <= v.have) remove(c, o)
@@ -194,7 +202,7 @@ export function outgoingView(o: OutgoingState): Outgoing {
   return o.view
 }
 
-/** What is sent, for another try. */
+/** Returns the draft from which the message can be composed again. */
 function draftOf(o: OutgoingState): Draft {
   const { conv, user, type, text, data, edit, recall, rel } = o.send
   return {
@@ -207,8 +215,8 @@ function draftOf(o: OutgoingState): Draft {
 }
 
 /**
- * Has a message answer nothing any more: another entry may stand at the seq now. One that the
- * server looks up by its id may be stored as it is. Spec: P-6.6, S-15.3.
+ * Removes replyTo from a message, because another entry may have that seq now. A message that the server looks
+ * up by its id may already be stored as it is, so it stays. Spec: P-6.6, S-15.3.
  */
 function answersNothing(c: Core, o: OutgoingState): void {
   const { rel, ...bare } = o.send
@@ -219,9 +227,9 @@ function answersNothing(c: Core, o: OutgoingState): void {
   storeOutgoing(c, o)
 }
 
-/** Another history begins: the seqs in the messages to be sent are those of before. Spec: P-6.6, S-15.1. */
+/** Adapts the messages to a new history id: the seqs in them belong to the former one. Spec: P-6.6, S-15.1. */
 export function forgetTargets(c: Core): void {
-  const had = c.meta.history !== '' // a client without a welcome has told no seqs: those in drafts are from elsewhere
+  const had = c.meta.history !== '' // before its first welcome a client has given no seqs to the application
   for (const o of [...c.outbox.sending.values()].sort(byAge)) {
     if (had) answersNothing(c, o)
     if (had && o.state === 'sending' && aims(o)) {
@@ -229,10 +237,10 @@ export function forgetTargets(c: Core): void {
       o.look = o.tried
       o.from = 0
       o.until = 0
-    } else if (o.state === 'sent') { // and not met in the history: nobody knows any more
+    } else if (o.state === 'sent') { // its entry was not read back, and now nobody can say whether it exists
       remove(c, o)
       continue
-    } else if (o.state !== 'sending' || o.send.after === undefined) continue // the server looks up the id of the latter
+    } else if (o.state !== 'sending' || o.send.after === undefined) continue // without an `after` the server looks up the id
     else if (o.tried) {
       o.look = true
       o.from = 0
@@ -243,8 +251,8 @@ export function forgetTargets(c: Core): void {
 }
 
 /**
- * Takes messages to be sent from the store: those of an earlier process, or of another tab.
- * tried: they may have been sent, so their fate is unknown.
+ * Takes stored messages: those of an earlier process, or of another tab. tried: they may have been sent, so
+ * their outcome is unknown.
  */
 export function adopt(c: Core, rows: readonly OutgoingRow[], tried = true): void {
   for (const r of [...rows].sort((a, b) => a.n - b.n || a.composedMs - b.composedMs)) {

@@ -6,22 +6,22 @@ import type { Position, Row } from './schema.js'
 import { messages } from './snapshot.js'
 import type { Core } from './state.js'
 
-/** How far a loop is in one conversation. */
+/** The progress of a loop in one conversation. */
 export interface Reading {
-  at: Position // the last entry that was looked at
-  stored: number // seq of the position that the store has
-  page: readonly Entry[] // entries of the history, where the client does not hold what follows at
+  at: Position // the last entry that the loop has seen
+  stored: number // seq of the stored position
+  page: readonly Entry[] // a page of the history, used while the client does not hold the entry that follows `at`
 }
 
-/** Begins to read a conversation where the application has finished. */
+/** Begins to read a conversation at the position that the application has finished. */
 export function reading(c: Core, conv: string): Reading {
   const at = c.incoming.positions.get(conv) ?? { seq: 0, history: '' }
   return { at, stored: at.seq, page: [] }
 }
 
 /**
- * Sets the positions when incoming messages are read for the first time, once the whole list
- * of conversations is there: undefined before. The rows are to be written.
+ * Sets the first positions, when incoming is used for the first time: the read cursors. It returns the rows to
+ * write, or undefined while the list of conversations is not complete.
  */
 export function beginIncoming(c: Core): Row[] | undefined {
   if (c.incoming.begun) return []
@@ -34,24 +34,24 @@ export function beginIncoming(c: Core): Row[] | undefined {
   return [...rows, incomingRow()]
 }
 
-/** The rows that note that Incoming is in use, with its first positions. */
+/** Returns the row that notes that incoming was used. */
 export function incomingRow(): Row {
   return { key: incomingKey, value: true }
 }
 
-/** Notes a position, and returns the row that is to be written. */
+/** Sets a position, and returns its row. */
 export function moveTo(c: Core, conv: string, p: Position): Row {
   c.incoming.positions.set(conv, p)
   return { key: positionKey(conv), value: p }
 }
 
 /**
- * The entry that follows x.at, if the client holds what follows there: 'none' if there is none
- * yet, and undefined if the history has to be asked.
+ * Returns the entry after x.at. 'none': there is no later one yet. undefined: the client does not hold it, so
+ * the history has to be asked.
  *
- * After a change of the history, which is the restore of a backup, seqs above the restored head
- * are given a second time. What is below the read cursor of the restored history was there
- * before, so the loop goes on at the lower of the two.
+ * A changed history id means that a backup was restored: seqs above the restored head are given a second time.
+ * Entries up to the read cursor of the restored history existed before, so the loop goes on at the position or
+ * at that cursor, whichever is lower.
  */
 export function heldAfter(c: Core, conv: string, x: Reading): Message | 'none' | undefined {
   const v = c.convs.get(conv)

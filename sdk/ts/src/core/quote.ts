@@ -4,15 +4,15 @@ import { askHistory, isDue, readsFull, retryAt } from './request.js'
 import { rewritten, targetOf } from './rewrite.js'
 import type { Conv, Core, Live } from './state.js'
 
-const maxQuotes = 512 // of one conversation that are kept; those beyond are asked for again. Spec: S-16.2
-const maxQuoteBytes = 256 // of a body, P-5.9
+const maxQuotes = 512 // the most quotes of a conversation; when there are more, all are dropped and asked for again. Spec: S-16.2
+const maxQuoteBytes = 256 // the most bytes of a body, P-5.9
 
-/** What is known of an entry that others answer; none: it is not available to this user; asked: the server is asked. */
+/** The quote of an entry that others answer. none: the user cannot see it. asked: the client asks the server. */
 export type Quoted = Quote | 'none' | 'asked'
 
 /**
- * What is known of the entry seq, which an entry of the conversation answers. It is asked for
- * if it is not known, and a change names the conversation when it is. Spec: S-9.3.
+ * Returns the quote of the entry seq, which another entry answers. If it is not known, the client asks the
+ * server; when the answer comes, a change names the conversation. Spec: S-9.3.
  */
 export function quote(c: Core, conv: string, seq: number): Quoted {
   const v = c.convs.get(conv)
@@ -27,7 +27,7 @@ export function quote(c: Core, conv: string, seq: number): Quoted {
   return 'asked'
 }
 
-/** The same quote of the same entry. */
+/** Returns the quote of an entry: the same object for the same entry. */
 function ofEntry(c: Core, m: Entry): Quote {
   let q = c.views.quotes.get(m)
   if (!q) {
@@ -37,17 +37,20 @@ function ofEntry(c: Core, m: Entry): Quote {
   return q
 }
 
-/** Keeps the quotes of a page whose entries are taken already. What the client holds it quotes itself. */
+/**
+ * Keeps the quotes of a page. Call it after the entries of the page were taken. A held entry is quoted from the
+ * entry itself.
+ */
 export function takeQuotes(v: Conv, list: readonly Quote[]): void {
   for (const q of list) keepQuote(v, q.seq, q)
 }
 
-/** A new stay of the user begins: quotes of before may be older than edits that nobody tells of. */
+/** Drops the quotes when a new stay of the user begins: edits before it were not pushed. */
 export function dropQuotes(v: Conv): void {
   v.quotes.known.clear()
 }
 
-/** Keeps the newer one of two copies. An edit that is held may be newer than both. Spec: S-9.4. */
+/** Keeps the newer one of two quotes of an entry, and applies held edits to it. Spec: S-9.4. */
 function keepQuote(v: Conv, seq: number, q: Quote | undefined): void {
   const old = v.quotes.known.get(seq)
   if (old && q && Math.max(old.editedBy, old.recalledBy) > Math.max(q.editedBy, q.recalledBy)) return
@@ -63,7 +66,7 @@ export function foldQuote(v: Conv, m: Entry): void {
   if (n && n !== q) v.quotes.known.set(n.seq, quoteOf(n))
 }
 
-/** As much of an entry as a quote shows. */
+/** Returns the part of an entry that a quote shows. */
 function quoteOf(m: Quote & Pick<Entry, 'rel'>): Quote {
   const { seq, from, timeMs, type, editedBy, recalledBy, lost, rel } = m
   return { seq, from, timeMs, type, editedBy, recalledBy, ...content(m), ...defined({ lost, forwarded: rel?.forwarded }) }
@@ -76,7 +79,7 @@ function content(b: { readonly text?: string; readonly data?: Uint8Array }): Pic
   return text.length < b.text.length ? { text, cut: true } : { text }
 }
 
-/** The first characters of a text, of at most 256 bytes together. */
+/** Returns the first characters of a text, at most 256 bytes. */
 function head(text: string): string {
   let left = maxQuoteBytes
   let end = 0
@@ -89,7 +92,7 @@ function head(text: string): string {
   return text
 }
 
-/** Asks for the quotes that are wanted, as many at once as is allowed. */
+/** Asks for the wanted quotes, as many at once as the server allows. */
 export function askQuotes(c: Core, lv: Live): void {
   for (const v of c.asking) {
     if (!isDue(c, v.quotes.askAt)) continue
@@ -105,7 +108,7 @@ function askQuote(c: Core, lv: Live, v: Conv, seq: number): void {
   v.quotes.wanted.set(seq, true)
   askHistory(c, lv, { conv: v.id, after: seq - 1, before: seq + 1, limit: 1 }, (f) => {
     const later = f?.kind === 'error' && f.error.retryable && f.error.code !== 'damaged'
-    if (!f || later) { // on the next connection, or when the server can
+    if (!f || later) { // ask again on the next connection, or later
       if (later) v.quotes.askAt = retryAt(c, f.error)
       v.quotes.wanted.set(seq, false)
       c.asking.add(v)

@@ -10,16 +10,16 @@ import type { Core, Live, Reach, Try } from './state.js'
 /** The version of the protocol that this package speaks. Spec: P-3.2. */
 export const protocol = 1
 
-// A gateway that is frozen takes connections and says nothing. So a try ends after 3 s, and
-// after twice as long in each further round, because the link may be that slow.
+// A frozen gateway accepts connections and says nothing, so a try fails after 3 s. The limit doubles in each
+// further round, up to 15 s, because the link may be that slow.
 const firstLimitMs = 3000
 const maxLimitMs = 15_000
-const besideAfterMs = 1000 // when the next address is tried beside one that has not answered
+const besideAfterMs = 1000 // after this time without an answer the next address is tried as well
 
-// How long a connection has to last so that the client goes elsewhere at once when it ends:
-// one that always ends soon must not be made again and again.
+// If a connection has lasted this long, the client goes to another address at once when it ends. One that ends
+// sooner is followed by a pause, so that it is not made again and again.
 const steadyMs = 5000
-const spreadMs = 300 // over how long the clients of a gateway that goes away come to the others
+const spreadMs = 300 // the clients of a closing gateway spread over this time
 
 export function newReach(url: string, speaks: readonly string[]): Reach {
   return {
@@ -28,7 +28,7 @@ export function newReach(url: string, speaks: readonly string[]): Reach {
   }
 }
 
-/** Begins to connect: Run was called. */
+/** Begins to connect. Called at the start of Run. */
 export function start(c: Core): void {
   c.reach.running = true
   c.reach.wait = firstWaitMs
@@ -36,7 +36,7 @@ export function start(c: Core): void {
   round(c, '')
 }
 
-/** Ends what is there of connections: Run ends, with an error perhaps. */
+/** Ends all connections and tries. Called when Run ends, with its error if there is one. */
 export function stop(c: Core, error?: Failure): void {
   endTries(c)
   if (c.live) {
@@ -48,13 +48,13 @@ export function stop(c: Core, error?: Failure): void {
   setStatus(c, 'offline', error)
 }
 
-/** Has Run end: a person has to act. */
+/** Makes Run end, because a person has to act. */
 export function end(c: Core, why: Failure): void {
   endTries(c)
   c.out.ended = why
 }
 
-/** Begins with the first address again, without one of them perhaps. */
+/** Begins a round with the first address. `without` is an address to leave out, or ''. */
 function round(c: Core, without: string): void {
   c.reach.pause = 0
   c.reach.without = without
@@ -69,7 +69,7 @@ function askToken(c: Core): void {
   c.out.token = { refused: r.refused }
 }
 
-/** The source of tokens has answered: a token, or why there is none. */
+/** Takes the answer of the token source: a token, or the reason why there is none. */
 export function tokenCame(c: Core, token: string | Failure): void {
   const r = c.reach
   if (!r.asking) return
@@ -84,12 +84,12 @@ export function tokenCame(c: Core, token: string | Failure): void {
   else rest(c, why)
 }
 
-/** A refusal after which coming back cannot help. */
+/** Whether a refusal is final: connecting again cannot help. */
 function isFinal(f: Failure): boolean {
   return f.kind === 'refused' && !f.retryable
 }
 
-/** Tries the next address of the round, if there is one left. */
+/** Tries the next address of the round. It returns false if none is left. */
 function tryNext(c: Core): boolean {
   const r = c.reach
   const addr = r.places.left.shift()
@@ -101,7 +101,7 @@ function tryNext(c: Core): boolean {
   return true
 }
 
-/** A connection stands. The client introduces itself. Spec: P-3.1. */
+/** Sends the hello over a connection that was opened. Spec: P-3.1. */
 export function opened(c: Core, conn: number): void {
   const t = find(c, conn)
   if (!t) return
@@ -116,10 +116,7 @@ function find(c: Core, conn: number): Try | undefined {
   return c.reach.tries.find((t) => t.conn === conn)
 }
 
-/**
- * Applies what came over a connection. What comes from one that the client has given up is
- * dropped. Spec: P-3.5, S-1.2.
- */
+/** Applies a frame of a connection. Frames of a connection that was given up are dropped. Spec: P-3.5, S-1.2. */
 export function frame(c: Core, conn: number, f: ServerFrame): void {
   const lv = c.live
   if (lv && lv.conn === conn) {
@@ -135,7 +132,7 @@ export function frame(c: Core, conn: number, f: ServerFrame): void {
   else if (f.kind === 'kick') failed(c, t, fromKick(f.kick))
 }
 
-/** A connection has ended, or could not be made. */
+/** Goes on after a connection has ended, or could not be opened. */
 export function closed(c: Core, conn: number, why: Failure): void {
   const t = find(c, conn)
   if (c.live?.conn === conn) lose(c, c.live, during('connection ended', why))
@@ -147,7 +144,7 @@ function failed(c: Core, t: Try, why: Failure): void {
   const r = c.reach
   r.tries = r.tries.filter((x) => x !== t)
   drop(c, t.conn)
-  if (why.code === 'unauthenticated' && !r.askAnew) { // another token may do, at once
+  if (why.code === 'unauthenticated' && !r.askAnew) { // another token may work; ask for it at once
     endTries(c)
     r.refused = r.token
     r.askAnew = true
@@ -159,7 +156,7 @@ function failed(c: Core, t: Try, why: Failure): void {
   }
 }
 
-/** Pauses before the next round. Spec: P-3.5, P-3.6. */
+/** Pauses before the next round, for the time that the server asks for or for a growing one. Spec: P-3.5, P-3.6. */
 function rest(c: Core, why: Failure): void {
   const r = c.reach
   const least = why.retryAfterMs
@@ -174,12 +171,12 @@ function pause(c: Core, ms: number, without: string, why: Failure): void {
   setStatus(c, 'offline', why, c.reach.pause)
 }
 
-/** A random part of some ms. */
+/** Returns a random number from 0 to below ms. */
 function part(c: Core, ms: number): number {
   return Math.floor(c.random() * ms)
 }
 
-/** Makes a try the connection of the client. The others end. */
+/** Makes a try the connection of the client, and ends the other tries. */
 function welcomed(c: Core, t: Try, w: Welcome): void {
   const r = c.reach
   r.tries = r.tries.filter((x) => x !== t)
@@ -197,8 +194,8 @@ function welcomed(c: Core, t: Try, w: Welcome): void {
 }
 
 /**
- * Goes on after the connection has ended. If it has lasted, the client goes to another
- * gateway at once. Spec: P-3.6, S-2.6.
+ * Goes on after the live connection has ended. If it has lasted, the client goes to another gateway at once,
+ * otherwise after a pause. Spec: P-3.6, S-2.6.
  */
 export function lose(c: Core, lv: Live, why: Failure): void {
   const r = c.reach
@@ -218,7 +215,7 @@ export function lose(c: Core, lv: Live, why: Failure): void {
   }
   if (why.kind === 'silent') r.places.silent.add(lv.addr)
   else if (why.code === 'draining') sendsAway(r.places, lv.addr)
-  else if (why.kind === 'refused') { // it was about this client: it would be the same elsewhere
+  else if (why.kind === 'refused') { // the refusal concerns this client: another gateway would say the same
     rest(c, why)
     return
   }
@@ -228,8 +225,8 @@ export function lose(c: Core, lv: Live, why: Failure): void {
 }
 
 /**
- * The device was asleep, or has another network. The client does not trust the connection
- * that it has, and does not wait for the next try. Spec: P-7.3, S-5.6.
+ * Reacts to a wake-up of the device or a change of its network: checks the live connection, or ends the pause
+ * before the next round. Spec: P-7.3, S-5.6.
  */
 export function wakeUp(c: Core): void {
   const r = c.reach
@@ -241,7 +238,7 @@ export function wakeUp(c: Core): void {
   }
 }
 
-/** Does what is due without a connection. */
+/** Ends a pause or a try whose time is over, and tries the next address beside a slow one. */
 export function stepReach(c: Core): void {
   const r = c.reach
   if (!r.running) return
@@ -259,7 +256,7 @@ export function stepReach(c: Core): void {
   if (r.tries.length > 0 && r.places.left.length > 0 && isDue(c, r.last + besideAfterMs)) tryNext(c)
 }
 
-/** Gives up all tries. */
+/** Gives up all tries, and the wait for a token. */
 function endTries(c: Core): void {
   for (const t of c.reach.tries) drop(c, t.conn)
   c.reach.tries = []

@@ -8,7 +8,7 @@ import { passed } from './outbox.js'
 import { takeQuotes } from './quote.js'
 import type { Conv, Core, Live } from './state.js'
 
-/** Asks for pages, as many at once as is allowed. */
+/** Asks for the pages that conversations lack, as many at once as the server allows. */
 export function repairAll(c: Core, lv: Live): void {
   for (const [v, asked] of lv.repairs) {
     if (asked) continue
@@ -19,7 +19,7 @@ export function repairAll(c: Core, lv: Live): void {
 }
 
 function askPage(c: Core, lv: Live, v: Conv): void {
-  if (v.head - v.have > c.o.keep) { // what would not be kept need not come. Spec: S-7.6
+  if (v.head - v.have > c.o.keep) { // entries beyond keep would be dropped again. Spec: S-7.6
     dropEntries(c, v)
     missMention(c, v, v.head)
     v.low = Math.max(v.head - c.o.keep, floor(v))
@@ -32,13 +32,13 @@ function askPage(c: Core, lv: Live, v: Conv): void {
     if (f.kind === 'history') takePage(c, v, f.history)
     else if (f.kind === 'error' && !passDamage(c, v, f.error)) {
       v.repairAt = retryAt(c, f.error)
-      if (!f.error.retryable) v.head = v.have // no_conversation, not_member: what it was is over
+      if (!f.error.retryable) v.head = v.have // no_conversation, not_member: the entries cannot be read any more
       repair(c, v)
     }
   })
 }
 
-/** Goes on after an entry, without those up to it. */
+/** Moves have to seq, past entries that the client does not get. */
 function skipTo(c: Core, v: Conv, seq: number): void {
   v.have = seq
   raiseHead(v, seq)
@@ -46,16 +46,16 @@ function skipTo(c: Core, v: Conv, seq: number): void {
   touch(c, v)
 }
 
-/** Applies what was missing. Spec: P-5.2. */
+/** Applies a page of missing entries. Spec: P-5.2. */
 function takePage(c: Core, v: Conv, p: HistoryPage): void {
   v.firstSeq = Math.max(v.firstSeq, p.firstSeq)
   raiseHead(v, p.head)
   takeNotes(c, v, p.notes)
   for (const m of p.messages) {
     if (m.seq <= v.have) replace(c, v, m)
-    else append(c, v, m) // what lies between two entries of a page may not be read
+    else append(c, v, m) // seqs between two entries of a page are those that the user may not read
   }
-  takeQuotes(v, p.refs) // a stay that begins with the page has dropped others
+  takeQuotes(v, p.refs) // after the loop, because an entry that begins a stay drops the former quotes
   if (!p.more) {
     if (v.have < p.head) skipTo(c, v, p.head)
     if (p.head < v.head && p.messages.length === 0) v.repairAt = c.now + retryWaitMs
@@ -65,9 +65,8 @@ function takePage(c: Core, v: Conv, p: HistoryPage): void {
 }
 
 /**
- * Goes on after the entries above have that the server cannot read, and tells whether e says
- * that there are any. After a repair of the server the history id is another one, and the
- * client begins anew. Spec: P-9.5, S-7.7.
+ * Skips the entries above have that the server cannot read, if e names any, and returns whether it does. After
+ * a repair of the server the history id is another one, and the client begins anew. Spec: P-9.5, S-7.7.
  */
 function passDamage(c: Core, v: Conv, e: WireError): boolean {
   if (e.code !== 'damaged' || e.damagedTo <= v.have) return false

@@ -8,9 +8,9 @@ import type { Core, Live, Request } from './state.js'
 export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions', 'large'] as const
 export type Capability = (typeof capabilities)[number]
 
-const maxReads = 6 // history requests under way, if the server takes as many (P-2.2)
+const maxReads = 6 // history requests under way at once, if the server allows as many (P-2.2)
 
-/** The wait after a refusal that names no time. */
+/** The wait after a refusal without a time. */
 export const retryWaitMs = 1000
 export const firstWaitMs = 1000 // after a lost connection, P-3.6
 export const maxWaitMs = 30_000
@@ -20,7 +20,7 @@ export function alarmAt(c: Core, t: number): void {
   if (t < c.alarm) c.alarm = t
 }
 
-/** Whether a time is reached. If not, step is scheduled for it. */
+/** Whether a time has come. If not, it schedules step for that time. */
 export function isDue(c: Core, at: number): boolean {
   if (at > c.now) alarmAt(c, at)
   return at <= c.now
@@ -34,8 +34,9 @@ export function setStatus(c: Core, state: State, error?: Failure, retryMs = 0): 
 }
 
 /**
- * Whether no further history request may be sent. Without a limit of the server, the limit is 16 requests. Some are kept free for cursors, syncs and
- * the application. Spec: S-7.9.
+ * Whether no further history request may be sent now. Half of the open requests that the server allows (16 if
+ * it names no limit), and at most 6, may be history requests. The rest stays free for cursors, syncs and the
+ * application. Spec: S-7.9.
  */
 export function readsFull(lv: Live): boolean {
   const n = lv.welcome.limits.openRequests
@@ -46,7 +47,7 @@ export function offers(lv: Live, capability: Capability): boolean {
   return lv.welcome.capabilities.includes(capability)
 }
 
-/** Sends a request; answer gets its answer, or nothing. */
+/** Sends a request. answer is called with its answer, or with undefined if the connection ends. */
 export function ask(c: Core, lv: Live, body: ClientBody, answer: Request['answer']): void {
   askEncoded(c, lv, kindOf(body), c.encode(clientFrame(lv.nextId + 1, body)), answer)
 }
@@ -66,7 +67,7 @@ function kindOf(body: ClientBody): Request['kind'] {
   return 'ping' in body ? 'ping' : 'other'
 }
 
-/** Sends an encoded request, which has the next id. */
+/** Sends a request that was encoded with the next id. */
 export function askEncoded(c: Core, lv: Live, kind: Request['kind'], f: Encoded, answer: Request['answer']): void {
   lv.nextId++
   lv.waiting.set(lv.nextId, { at: c.now, kind, bytes: f.bytes, answer })
@@ -75,8 +76,8 @@ export function askEncoded(c: Core, lv: Live, kind: Request['kind'], f: Encoded,
 }
 
 /**
- * Sends a request of the application over the connection that is live. need is the
- * capability that it takes, or ''. It returns why the request is not sent.
+ * Sends a request of the application over the live connection. need is the capability that the request takes,
+ * or ''. It returns a failure if the request cannot be sent.
  */
 export function call(c: Core, need: Capability | '', body: ClientBody, answer: Request['answer']): Failure | undefined {
   const lv = c.live
@@ -92,12 +93,12 @@ export function call(c: Core, need: Capability | '', body: ClientBody, answer: R
   return undefined
 }
 
-/** Has the next step ask what has changed. Spec: S-6.1. */
+/** Makes the next step begin a sync. Spec: S-6.1. */
 export function wantSync(c: Core): void {
   if (c.live) c.live.syncAt = 0
 }
 
-/** When a request that was refused with e may be repeated. */
+/** Returns when a request that was refused with e may be sent again. */
 export function retryAt(c: Core, e: WireError): number {
   return c.now + (e.retryAfterMs || retryWaitMs)
 }

@@ -1,9 +1,9 @@
 import { defined, type Edit, type Entry, type Relations } from './frames.js'
 
-/** What a target says that a change rewrites: an entry, or the quote of one. */
+/** The fields of a target that an edit or recall rewrites: of an entry, or of its quote. */
 type Rewritten = Pick<Entry, 'type' | 'editedBy' | 'recalledBy'> & Partial<Entry>
 
-/** The same object if m changes nothing. */
+/** Applies the edit or recall m to e. It returns the same object if m changes nothing. */
 export function rewritten<T extends Rewritten>(e: T, m: Entry): T {
   return (m.edit ? edited(e, m.edit, m.seq) : recalled(e, m.seq)) as T
 }
@@ -16,8 +16,8 @@ function recalled(e: Rewritten, seq: number): Rewritten {
 }
 
 /**
- * An edit without a body rewrites nothing: another change of the same target followed it, or the
- * user may not read the target. Nothing rewrites a recalled entry. Spec: P-5.6, P-8.3.
+ * Applies an edit. An edit without a body changes nothing: a newer edit of the target replaced it, or the user
+ * may not read the target. A recalled entry is never changed. Spec: P-5.6, P-8.3.
  */
 function edited(e: Rewritten, by: Edit, seq: number): Rewritten {
   if (e.recalledBy !== 0 || seq <= e.editedBy || by.text === undefined && !by.data) return e
@@ -26,7 +26,7 @@ function edited(e: Rewritten, by: Edit, seq: number): Rewritten {
   return { ...rest, type: by.type, editedBy: seq, ...defined({ text: by.text, data: by.data, rel }) }
 }
 
-/** What an edit may change of the relations is what the message answers. */
+/** Returns the relations after an edit. An edit can only change replyTo. */
 function relOfEdit(was: Relations | undefined, by: Relations): Relations | undefined {
   const { forwardOf, forwarded, ...stays } = was ?? { thread: 0, mentions: [] }
   const rel: Relations = { ...stays, replyTo: by.replyTo }
@@ -34,8 +34,7 @@ function relOfEdit(was: Relations | undefined, by: Relations): Relations | undef
 }
 
 /**
- * What a rel says of the thread that the message belongs to. It stays when everything else
- * that the message says is taken away. Spec: P-5.12.
+ * Returns the part of a rel that names the thread of the message. It stays when a message is recalled. Spec: P-5.12.
  */
 function placeIn(rel: Relations): Relations | undefined {
   return rel.thread === 0 ? undefined : { replyTo: 0, thread: rel.thread, mentions: [], ...defined({ alsoMain: rel.alsoMain }) }
@@ -49,7 +48,7 @@ export function mentions(r: Relations): boolean {
   return r.mentions.length > 0 || r.mentionAll === true
 }
 
-/** Whether relations say nothing. */
+/** Whether all relations are empty. */
 export function isNothing(r: Relations): boolean {
   return r.replyTo === 0 && r.thread === 0 && !r.alsoMain && !mentions(r) && !r.silent && !r.forwardOf && !r.forwarded
 }

@@ -2,13 +2,13 @@ import type { Entry } from './frames.js'
 import type { RowValue } from './schema.js'
 import type { Conv, Core } from './state.js'
 
-// Keys of the store: one table of rows, by key.
+// Keys of the rows in the store.
 export const metaKey = 'meta'
-export const incomingKey = 'incoming' // Incoming was used
+export const incomingKey = 'incoming' // set when incoming was used
 export const convPrefix = 'c/'
 export const entryPrefix = 'e/' // by conversation and seq
 export const outPrefix = 'o/' // by client message id
-export const positionPrefix = 'p/' // of Incoming, by conversation
+export const positionPrefix = 'p/' // positions of incoming, by conversation
 export const settingPrefix = 's/' // by conversation, user and name
 
 export const convKey = (id: string): string => convPrefix + id
@@ -18,22 +18,22 @@ export const positionKey = (conv: string): string => positionPrefix + conv
 /** Ids of conversations and users have no slash. */
 export const settingKey = (conv: string, user: string, name: string): string => `${settingPrefix}${conv}/${user}/${name}`
 
-/** Notes a row to be written; null removes it. */
+/** Queues a row to be written; null removes it. */
 export function put(c: Core, key: string, value: RowValue | null): void {
   if (c.o.stored) c.store.rows.set(key, value)
 }
 
-/** Stores an entry, unless it is one of the window. */
+/** Queues the row of an entry, unless the entry belongs to the window. */
 export function keep(c: Core, v: Conv, m: Entry): void {
   if (c.o.stored && m.seq > v.low) c.store.rows.set(entryKey(m.conv, m.seq), m)
 }
 
-/** Has the row of a conversation written. */
+/** Queues the row of a conversation. */
 export function storeConv(c: Core, v: Conv): void {
   c.store.dirty.add(v)
 }
 
-/** Removes the row of a conversation. */
+/** Queues the removal of the row of a conversation. */
 export function dropConv(c: Core, v: Conv): void {
   c.store.dirty.delete(v)
   put(c, convKey(v.id), null)

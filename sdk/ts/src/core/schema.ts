@@ -1,20 +1,20 @@
 import type { Failure } from './errors.js'
 import type { ConvKind, Entry, PersonalValue, Range, Receipt, Role, Send } from './frames.js'
 
-/** What the store knows besides conversations and messages. */
+/** The stored state besides conversations and messages. */
 export interface Meta {
   user: string
   device: string
-  history: string // the history id that all else belongs to
+  history: string // the history id that everything else belongs to
   inbox: string
   token: string // of the newest sync page that was applied; '': none
-  synced: boolean // a whole sync was applied: what shows up now is new
+  synced: boolean // a complete sync was applied: a conversation that appears later is new to the user
 }
 
 /** A conversation as it is stored. Most fields have the names that they have in memory. */
 export interface ConvRow {
   readonly conv: string
-  readonly history: string // that all its seqs belong to
+  readonly history: string // the history id that its seqs belong to
   readonly known: boolean
   readonly kind: ConvKind
   readonly title: string
@@ -40,7 +40,7 @@ export interface ConvRow {
   readonly peerReceipt?: Receipt
 }
 
-/** A message to be sent, or one that was not, as it is stored. */
+/** The stored form of a message that is still to be sent, or has failed. */
 export interface OutgoingRow {
   readonly send: Send
   /** Order of composition. */
@@ -50,13 +50,13 @@ export interface OutgoingRow {
   readonly stale: boolean
   /** Absent: it is still to be sent. */
   readonly state?: 'rejected' | 'unknowable'
-  /** With a state. */
+  /** Why it failed; set with state only. */
   readonly error?: Failure
 }
 
 /**
- * How far the application has finished the messages of one conversation. A seq means nothing
- * without the history that it belongs to.
+ * The seq up to which the application has finished the messages of one conversation, and the history id that
+ * the seq belongs to.
  */
 export interface Position {
   readonly seq: number
@@ -72,7 +72,7 @@ export interface Row {
   readonly value: RowValue | null
 }
 
-/** A row of the store, of which nothing is known but what it says. */
+/** A row as read from the store; its value is not checked yet. */
 export interface StoredRow {
   readonly key: string
   readonly value: unknown

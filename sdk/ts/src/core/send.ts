@@ -11,7 +11,7 @@ import type { Conv, Core, Lane, Live, OutgoingState } from './state.js'
 /** How long after its composition a message is still sent. Spec: P-4.8. */
 const giveUpMs = 30 * 24 * 60 * 60 * 1000
 
-/** Sends what may go out. */
+/** Sends the messages that may go out. */
 export function sendAll(c: Core, lv: Live): void {
   const lanes = [...c.outbox.ready]
   c.outbox.ready.clear()
@@ -23,15 +23,18 @@ export function sendAll(c: Core, lv: Live): void {
   }
 }
 
-/** What a look at a lane found. later: the next step looks again; full: so is the window of the connection. */
+/**
+ * The result of sendLane. later: the next step tries again. full: the window of the connection is full, so
+ * other lanes wait too.
+ */
 type Looked = 'done' | 'later' | 'full'
 
 /** Sends the first message of a lane. */
 function sendLane(c: Core, lv: Live, l: Lane): Looked {
   for (let o = l.queue[0]; o && l.busy === 0; o = l.queue[0]) {
     if (!o.safe) return 'later'
-    // Its after comes from what the client knew before the connection, and so does where to
-    // look for it. Without an after the server looks up the id.
+    // Its `after` and the seq where a search begins are from before this connection, so the sync comes first.
+    // Without an `after` the server looks up the id.
     if (o.send.after !== undefined && !lv.synced) return 'later'
     if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable')
     else if (!isDue(c, l.at)) return 'later'
@@ -48,12 +51,15 @@ function sendLane(c: Core, lv: Live, l: Lane): Looked {
     } else {
       const sent = sendOne(c, lv, l, o)
       if (sent !== 'later') return sent
-    } // it was settled without being sent: the next one must not wait for it
+    } // the message was settled without being sent: go on with the next one
   }
   return 'done'
 }
 
-/** Sends a message within the window. later: it cannot be sent, and is settled. Spec: P-4.6. */
+/**
+ * Sends a message, if the window has room. It returns later if the message cannot be sent and was settled.
+ * Spec: P-4.6.
+ */
 function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
   let f: Encoded
   try {
@@ -85,7 +91,7 @@ function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
 /** Applies the answer to an attempt; undefined: the connection ended. Spec: P-4.8. */
 export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined): void {
   const l = o.lane
-  if (o.state !== 'sending') return // it was met in the history meanwhile
+  if (o.state !== 'sending') return // its entry came meanwhile
   if (f?.kind === 'ack') {
     l.fails = 0
     acked(c, o, f.ack)
@@ -104,9 +110,9 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
       o.look = true
       o.from = ahead ? 0 : o.send.after
       o.until = e.head
-    } else raise(c, o, e.head) // P-4.7: never stored
+    } else raise(c, o, e.head) // P-4.7: no attempt was stored
   } else {
-    o.tried ||= e.code !== 'rate_limited' // after this the attempt is over
+    o.tried ||= e.code !== 'rate_limited' // a rate limit proves that it was not stored
     o.error = fromWire(e)
     l.at = retryAt(c, e)
     if (e.retryAfterMs === 0) {
@@ -117,17 +123,16 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
 }
 
 /**
- * Settles a message that the server has refused, or that cannot be sent on this connection. An
- * earlier attempt whose outcome is unknown may have stored it. It may also still be on its way,
- * over a connection that was given up, and be stored after the refusal: the user may be a
- * member again by then. Spec: P-4.8, S-13.3.
+ * Settles a message that the server has refused, or that cannot be sent on this connection: as rejected, or as
+ * unknowable if an earlier attempt has no outcome. That attempt may have stored it. It may even still be under
+ * way over a lost connection, and be stored later, when the user is a member again. Spec: P-4.8, S-13.3.
  */
 export function giveUp(c: Core, o: OutgoingState, why: Failure): void {
   if (o.tried) settle(c, o, 'unknowable')
   else settle(c, o, 'rejected', why)
 }
 
-/** Makes an entry of what was sent. Spec: P-6.7, S-13.1. */
+/** Makes an entry of a message that was acked. Spec: P-6.7, S-13.1. */
 function acked(c: Core, o: OutgoingState, a: Ack): void {
   const v = addConv(c, a.conv || o.send.conv)
   o.conv = v.id
@@ -138,7 +143,7 @@ function acked(c: Core, o: OutgoingState, a: Ack): void {
   raiseHead(v, a.seq)
   const m = ownCopy(c, v, o.send, a)
   if (m) takeEntry(c, v, m)
-  else { // the history tells the whole of it
+  else { // the entry is read from the history
     touch(c, v)
     repair(c, v)
   }
@@ -146,9 +151,8 @@ function acked(c: Core, o: OutgoingState, a: Ack): void {
 }
 
 /**
- * The entry that a send has become: the fields of the send and those of the ack. Without rel
- * the count is that of the entry before, and undefined: the client does not hold that one.
- * Spec: P-4.3, S-13.2.
+ * Returns the entry that a send has become, from its fields and those of the ack. If the send has no rel, its
+ * counted follows from the entry before; undefined: the client does not hold that entry. Spec: P-4.3, S-13.2.
  */
 function ownCopy(c: Core, v: Conv, s: Send, a: Ack): Entry | undefined {
   const m: Entry = { ...(a.message ?? entryOf(s)), conv: v.id, seq: a.seq, timeMs: a.timeMs, from: c.meta.user, counted: a.counted, threadN: a.threadN }
@@ -158,7 +162,7 @@ function ownCopy(c: Core, v: Conv, s: Send, a: Ack): Entry | undefined {
   return { ...m, counted: counts(m) ? before + 1 : before }
 }
 
-/** counted of the entry below seq, if that is the last one the client holds. */
+/** Returns the counted of the entry before seq, if the client has all entries up to it and knows it. */
 function countedBefore(v: Conv, seq: number): number | undefined {
   if (seq !== v.have + 1) return undefined
   if (v.have === 0) return 0
@@ -175,10 +179,10 @@ function entryOf(s: Send): Entry {
   }
 }
 
-/** Reads the history of the conversation of o above from, to the end, for o. Spec: P-4.7, P-6.6. */
+/** Searches for o in the history of its conversation: all entries above the seq `from`. Spec: P-4.7, P-6.6. */
 export function lookFor(c: Core, lv: Live, o: OutgoingState, from: number): void {
   const conv = target(c, o)
-  if (conv === '') { // there is no such conversation yet, so it is not in it
+  if (conv === '') { // there is no conversation yet, so the message is not stored
     o.look = false
     raise(c, o, o.until)
     wakeLane(c, o.lane)
@@ -199,7 +203,7 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
     if (f.error.retryable) {
       o.from = from
       o.lane.at = retryAt(c, f.error)
-    } else { // no member: the server's answer to the send says more
+    } else { // the user is no member: the
       o.look = false
       raise(c, o, o.until)
     }
@@ -228,7 +232,10 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
   raise(c, o, p.head)
 }
 
-/** Whether retention may have removed o: entries above from are gone, and what is left is younger than o. */
+/**
+ * Whether retention may have removed o: the history has lost entries above the seq `from`, and begins with one that
+ * is younger than o.
+ */
 function removedSince(o: OutgoingState, from: number, p: HistoryPage): boolean {
   const first = p.messages[0]
   return p.firstSeq > from + 1 && from > 0 || p.firstSeq > 1 && first !== undefined && first.seq === p.firstSeq && first.timeMs > o.composedMs

@@ -13,7 +13,7 @@ function laneOf(c: Core, key: string): Lane {
   return l
 }
 
-/** Appends a message to its lane; one with a known fate is only shown. */
+/** Adds a message to its lane. A settled one is only shown. */
 export function enqueue(c: Core, m: Omit<OutgoingState, 'lane'>): OutgoingState {
   const peer = m.send.user || c.convs.get(m.send.conv)?.peer
   const l = laneOf(c, peer ? `u:${peer}` : `c:${m.send.conv}`)
@@ -24,7 +24,7 @@ export function enqueue(c: Core, m: Omit<OutgoingState, 'lane'>): OutgoingState 
   return o
 }
 
-/** Drops a message: it is among the entries, or a person has seen its fate. */
+/** Drops a message and its row: it has become an entry, or a person has discarded it. */
 export function remove(c: Core, o: OutgoingState): void {
   const l = o.lane
   l.queue = l.queue.filter((x) => x !== o)
@@ -35,14 +35,14 @@ export function remove(c: Core, o: OutgoingState): void {
   touchOutgoing(c, o)
 }
 
-/** Marks the shown state of a message as changed. Before a conversation is known, its user names it. */
+/** Marks the shown state of a message as changed. While its conversation is not known, its user names it. */
 export function touchOutgoing(c: Core, { conv, send: { user, conv: to } }: OutgoingState): void {
   const direct = c.direct.get(user)
   if (user !== '' && direct === undefined) c.changed.pending = true
   touchId(c, conv || (direct ?? to))
 }
 
-/** Whether a message was not sent, and is shown until somebody discards it. */
+/** Whether a message has failed. It is shown until it is discarded. */
 export function isFailed(o: OutgoingState): boolean {
   return o.state === 'rejected' || o.state === 'unknowable'
 }
@@ -51,7 +51,10 @@ export function dropLane(c: Core, l: Lane): void {
   if (l.show.length === 0 && l.busy === 0 && c.outbox.lanes.get(l.key) === l) c.outbox.lanes.delete(l.key)
 }
 
-/** Merges the lane of a direct conversation by its id and that by its other user, once they are known to be the same. Spec: S-12.9. */
+/**
+ * Merges the two lanes of a direct conversation, by its id and by its other user, once the client knows that
+ * they belong together. Spec: S-12.9.
+ */
 export function join(c: Core, v: Conv): void {
   const from = c.outbox.lanes.get(`c:${v.id}`)
   if (!from || v.peer === '') return
@@ -75,20 +78,23 @@ export function wakeLane(c: Core, l: Lane): void {
   if (l.queue.length > 0) c.outbox.ready.add(l)
 }
 
-/** The lanes with unsettled messages, by their oldest ones. */
+/** Returns the lanes with unsettled messages, by the age of their first messages. */
 export function lanesByAge(c: Core): Lane[] {
   const oldest = (l: Lane): number => l.queue[0]?.n ?? 0
   return [...c.outbox.lanes.values()].filter((l) => l.queue.length > 0).sort((a, b) => oldest(a) - oldest(b))
 }
 
-/** The lanes to a conversation: by its id, and by its other user. */
+/** Returns the lanes of a conversation: by its id, and by its other user. */
 export function lanesOf(c: Core, conv: string, peer: string): Lane[] {
   const byId = c.outbox.lanes.get(`c:${conv}`)
   const byPeer = peer === '' ? undefined : c.outbox.lanes.get(`u:${peer}`)
   return [byId, byPeer].filter((l) => l !== undefined)
 }
 
-/** Queues the row of a changed message. The message goes out once its row is durable. Where another tab sends, that one stores its changes. */
+/**
+ * Queues the row of a changed message. The message goes out once the row is durable. If another tab sends, that
+ * tab writes its own changes, so this one writes nothing.
+ */
 export function storeOutgoing(c: Core, o: OutgoingState): void {
   if (!c.outbox.sends) return
   o.safe = false
@@ -96,14 +102,14 @@ export function storeOutgoing(c: Core, o: OutgoingState): void {
   c.outbox.fresh.push(o)
 }
 
-/** Queues the row of a message, unless another tab sends, which writes it. */
+/** Queues the row of a message; null removes it. If another tab sends, that tab writes it. */
 export function putOutgoing(c: Core, o: OutgoingState, value: RowValue | null): void {
   if (c.outbox.sends) put(c, outgoingKey(o.id), value)
 }
 
 /**
- * The stored form of a message. A row of a draft that arrives after a newer one of a turn does no harm: the message has not been sent before it is
- * stored, so its first after holds, under whatever history.
+ * Returns the row of a message. A draft is written outside the turns, so its row may replace a newer one. That
+ * does no harm: the message was not sent before the write, so its first after holds, under any history id.
  */
 export function outgoingRow(o: OutgoingState): Row {
   const { send, n, composedMs, state, error } = o
@@ -118,13 +124,13 @@ export function takeFresh(c: Core): OutgoingState[] {
   return fresh
 }
 
-/** The row of a message is in the store, durable: it may go out. */
+/** Lets a message go out: its row is durable in the store. */
 export function release(c: Core, o: OutgoingState): void {
   o.safe = true
   wakeLane(c, o.lane)
 }
 
-/** Another server answers: a message that the one before refused when it went away may go out at once. */
+/** Ends the wait of messages that a draining server refused: the next server may take them at once. */
 export function endDrain(c: Core): void {
   for (const l of c.outbox.lanes.values()) if (l.queue[0]?.error?.code === 'draining') l.at = 0
 }

@@ -4,29 +4,32 @@ import type { Personal } from './model.js'
 import { put, settingKey } from './rows.js'
 import type { Conv, Core, Live } from './state.js'
 
-/** What a setting is of. Ids have no slash; both empty: the account. */
+/**
+ * Returns the subject of a setting, as a key: a conversation, a user, or, if both are empty, the account. Ids
+ * have no slash.
+ */
 function subject(conv: string, user: string): string {
   return `${conv}/${user}`
 }
 
-/** The value that the user has given a name; '' without one. */
+/** Returns the value of a setting; '' if it is not set. */
 export function setting(c: Core, conv: string, user: string, name: string): string {
   return c.settings.get(subject(conv, user))?.get(name)?.value ?? ''
 }
 
-/** Applies what a page of a sync says. Spec: P-8.10. */
+/** Applies the settings of a page of a sync. Spec: P-8.10. */
 export function takePersonal(c: Core, lv: Live, p: SyncPage): void {
   if (p.personalReset) {
     for (const names of c.settings.values()) {
       for (const s of names.values()) {
-        if (!lv.pushed.has(settingKey(s.conv, s.user, s.name))) dropSetting(c, s) // what was pushed meanwhile may be newer than the page
+        if (!lv.pushed.has(settingKey(s.conv, s.user, s.name))) dropSetting(c, s) // a value that was pushed since may be newer than the page
       }
     }
   }
   for (const s of p.personal) takeSetting(c, s)
 }
 
-/** Applies an entry of the inbox that changes settings. */
+/** Applies an inbox entry that changes settings. */
 export function takePushed(c: Core, lv: Live, seq: number, s: InboxSettings): void {
   for (const [name, value] of s.values) {
     takeSetting(c, { seq, conv: s.conv, user: s.user, name, value })
@@ -35,8 +38,8 @@ export function takePushed(c: Core, lv: Live, seq: number, s: InboxSettings): vo
 }
 
 /**
- * Applies a value, if the client has none that is newer. One that was removed stays in memory,
- * so that an older one that comes late is noticed. Spec: S-10.1.
+ * Applies a value, unless the client has a newer one. A removed value stays in memory with its seq, so that an
+ * older value that arrives later is ignored. Spec: S-10.1.
  */
 export function takeSetting(c: Core, s: PersonalValue): void {
   const of = subject(s.conv, s.user)
@@ -71,17 +74,17 @@ function settingChanged(c: Core, s: PersonalValue): void {
   if (v) show(c, v)
 }
 
-/** What the user has set of a conversation. */
+/** Returns the user's settings of a conversation. */
 export function personal(c: Core, v: Conv): Personal {
   const value = (name: string): string => setting(c, v.id, '', name)
-  const number = (name: string): number => Number(value(name)) || 0 // the server lets nothing but numbers through
+  const number = (name: string): number => Number(value(name)) || 0 // the server accepts only numbers
   return {
     mutedUntilMs: number('muted_until'), notify: value('notify'), pinned: number('pinned'), archived: value('archived') !== '', unread: value('unread') !== '',
     clearedTo: number('cleared_to'), hidden: value('hidden'), blocked: v.peer !== '' && setting(c, '', v.peer, 'blocked') !== '',
   }
 }
 
-/** The users that the user blocks, sorted. */
+/** Returns the users that the user blocks, sorted. */
 export function blocked(c: Core): string[] {
   const users: string[] = []
   for (const names of c.settings.values()) {

@@ -5,15 +5,15 @@ import type { Conv, Core, Heard, Live, Lossy } from './state.js'
 
 const typingEveryMs = 3000 // P-13.2
 const typingShownMs = 6000 // P-13.2
-const maxTyping = 100 // users of one conversation
+const maxTyping = 100 // the most typing users of one conversation
 const maxSignals = 64
-const signalsAreKeptMs = 60_000 // as long as the longest hold of P-13.4
+const signalsAreKeptMs = 60_000 // equal to the longest hold of P-13.4
 
 export function newLossy(): Lossy {
   return { typing: new Map(), told: new Map(), signals: [], watch: [], presence: new Map() }
 }
 
-/** Tells that the user is writing in a conversation, at most every 3 s. Spec: S-11.2. */
+/** Sends a typing signal, at most every 3 s in each conversation. Spec: S-11.2. */
 export function sayTyping(c: Core, conv: string): void {
   const lv = c.live
   const told = c.lossy.told.get(conv)
@@ -22,7 +22,7 @@ export function sayTyping(c: Core, conv: string): void {
   ask(c, lv, { signal: { conv, kind: 'typing' } }, () => undefined)
 }
 
-/** Names the users whose presence the application wants to know. */
+/** Sets the users whose presence the application wants to know. */
 export function setWatch(c: Core, users: readonly string[]): void {
   c.lossy.watch = [...users]
   for (const user of c.lossy.presence.keys()) if (!users.includes(user)) c.lossy.presence.delete(user)
@@ -32,7 +32,7 @@ export function setWatch(c: Core, users: readonly string[]): void {
   }
 }
 
-/** Tells the server whom the application watches, if it is due. Spec: S-11.4. */
+/** Sends the watched users to the server, if that is due. Spec: S-11.4. */
 export function sendWatch(c: Core, lv: Live): void {
   if (!lv.watchDue || !offers(lv, 'presence') || !isDue(c, lv.watchAt)) return
   lv.watchDue = false
@@ -43,11 +43,11 @@ export function sendWatch(c: Core, lv: Live): void {
   })
 }
 
-/** Applies what was pushed and is stored nowhere. */
+/** Applies the pushed signals and presences, which are not stored. */
 export function takeLossy(c: Core, ev: Events): void {
   for (const s of ev.signals) takeSignal(c, s)
   for (const p of ev.presences) {
-    if (!c.lossy.watch.includes(p.user)) continue // of a list of before
+    if (!c.lossy.watch.includes(p.user)) continue // of a former watch
     const was = c.lossy.presence.get(p.user)
     if (was && was.online === p.online && was.lastMs === p.lastMs) continue
     c.lossy.presence.set(p.user, { online: p.online, lastMs: p.lastMs })
@@ -55,15 +55,15 @@ export function takeLossy(c: Core, ev: Events): void {
   }
 }
 
-/** Those signals that are kept, the oldest first. */
+/** Returns the signals that are not too old, the oldest first. */
 export function keptSignals(c: Core): readonly Heard[] {
   const { signals } = c.lossy
   return signals.some((x) => c.now - x.at >= signalsAreKeptMs) ? signals.filter((x) => c.now - x.at < signalsAreKeptMs) : signals
 }
 
 /**
- * Keeps the newest signal of each conversation, sender and kind. One that the client has
- * already comes again when it was held. Spec: P-13.1, S-11.3.
+ * Keeps the newest signal of each conversation, sender and kind. A held signal may come twice; the id shows
+ * that. Spec: P-13.1, S-11.3.
  */
 function takeSignal(c: Core, s: Signal): void {
   if (s.kind === 'typing') {
@@ -79,8 +79,8 @@ function takeSignal(c: Core, s: Signal): void {
 }
 
 /**
- * Shows that a user is typing, unless what they were typing is here already: then it was sent
- * before the message and came after it. Spec: P-13.3, S-11.1.
+ * Shows that a user is typing, unless the client has an entry of that user above the head in the signal: then
+ * the signal is older than that message. Spec: P-13.3, S-11.1.
  */
 function takeTyping(c: Core, s: Signal): void {
   const v = c.convs.get(s.conv)
@@ -108,12 +108,12 @@ function wrote(v: Conv, user: string, seq: number): boolean {
   return false
 }
 
-/** An entry arrives: its sender has finished it. Spec: P-13.3. */
+/** Ends the typing of a user whose entry arrived. Spec: P-13.3. */
 export function stopTyping(c: Core, v: Conv, user: string): void {
   if (c.lossy.typing.get(v)?.delete(user)) show(c, v)
 }
 
-/** Forgets who has not typed for a while. */
+/** Ends the typing of users without a new signal for 6 s. */
 export function typingEnds(c: Core): void {
   for (const [v, of] of c.lossy.typing) {
     for (const [user, until] of of) {
@@ -130,7 +130,7 @@ export function typists(c: Core, v: Conv): string[] {
   return [...c.lossy.typing.get(v)?.keys() ?? []].sort()
 }
 
-/** Forgets what was known of the moment: the connection has ended. */
+/** Forgets typing and presence when the connection ends. */
 export function endLossy(c: Core): void {
   const l = c.lossy
   for (const v of l.typing.keys()) show(c, v)

@@ -14,7 +14,7 @@ export function newViews(): Views {
   return { list: [], sorted: false, pending: new Map(), signals: [], blocked: [], quotes: new WeakMap() }
 }
 
-/** All conversations that are known, those with the newest messages first. */
+/** Returns all known conversations, those with the newest messages first. */
 export function conversations(c: Core): readonly Conversation[] {
   if (c.views.sorted) return c.views.list
   c.views.sorted = true
@@ -24,7 +24,7 @@ export function conversations(c: Core): readonly Conversation[] {
   return c.views.list
 }
 
-/** One conversation, if the client knows it. */
+/** Returns one conversation, if the client knows it. */
 export function conversation(c: Core, id: string): Conversation | undefined {
   const v = c.convs.get(id)
   return v && snapshot(c, v)
@@ -53,10 +53,9 @@ function lastMessage(c: Core, v: Conv): Message | undefined {
 }
 
 /**
- * The entries of a conversation that the client holds above after, oldest first, at most limit
- * (0: all). There is no hole among them but what the user may not read and what
- * Conversation.damaged names. Edits and recalls are applied to their targets and are entries of
- * their own as well.
+ * Returns the held entries of a conversation above the seq `after`, oldest first, at most limit (0: all). The only
+ * seqs missing among them are those that the user may not read, and those of Conversation.damaged. Edits and
+ * recalls are applied to their targets; they are entries of their own as well.
  */
 export function messages(c: Core, conv: string, after = 0, limit = 0): readonly Message[] {
   const v = c.convs.get(conv)
@@ -73,13 +72,16 @@ export function messages(c: Core, conv: string, after = 0, limit = 0): readonly 
 
 const none: readonly never[] = []
 
-/** The entries above after that the client holds, as messages does; undefined: the history has to be asked. */
+/**
+ * Returns the held entries above the seq `after`, as messages does; undefined: the client does not hold all of
+ * them.
+ */
 export function since(c: Core, conv: string, after: number, limit = 0): readonly Message[] | undefined {
   const v = c.convs.get(conv)
   return v?.known && after >= v.low ? messages(c, conv, after, limit) : undefined
 }
 
-/** An entry that is held, as a message. */
+/** Returns a held entry as a message. */
 export function message(c: Core, v: Conv, slot: Slot): Message {
   const { entry, view } = slot
   const note = v.notes.size === 0 ? undefined : v.notes.get(entry.seq)
@@ -98,32 +100,32 @@ export function message(c: Core, v: Conv, slot: Slot): Message {
     old.receiptsCame = v.cursors.receiptsCame
     return old.message
   }
-  const noted = note && entry.recalledBy === 0 ? note : undefined // what was recalled has no note. Spec: S-9.2
+  const noted = note && entry.recalledBy === 0 ? note : undefined // a recalled entry has no note. Spec: S-9.2
   const one: Message = { ...entry, reactions: noted?.reactions ?? none, pinned: noted?.pinned ?? false, delivered, read }
   slot.view = { entry, note, receiptsCame: v.cursors.receiptsCame, message: one }
   return one
 }
 
-/** An entry of the history that the client does not hold, as a message. */
+/** Returns an entry that the client does not hold as a message. */
 export function messageOf(entry: Entry): Message {
   return { ...entry, reactions: none, pinned: false, delivered: 0, read: 0 }
 }
 
 /**
- * Whether the message has a body that this version of the SDK does not know. Show that a newer
- * version of the application can show it; it is not a recalled one. Spec: P-2.7, S-4.4.
+ * Whether the entry has a body that this version of the SDK does not know. Show that a newer version of the
+ * application can show it, not that it was recalled. Spec: P-2.7, S-4.4.
  */
 export function needsNewerVersion(m: Entry): boolean {
   const body = m.text ?? m.data ?? m.edit ?? m.recall ?? m.members ?? m.group ?? m.inbox
   return body === undefined && m.recalledBy === 0 && m.editedBy === 0 && !m.withheld && !m.lost
 }
 
-/** The messages to a conversation that are not among its messages yet, oldest first. */
+/** Returns the messages to a conversation that are not among its messages yet, oldest first. */
 export function pending(c: Core, conv: string): readonly Outgoing[] {
   return pendingOf(c, conv, c.convs.get(conv)?.peer ?? '')
 }
 
-/** The same of the direct conversation with a user, also before there is one. */
+/** Returns the pending messages to a user, even before the direct conversation exists. */
 export function pendingTo(c: Core, user: string): readonly Outgoing[] {
   return pendingOf(c, c.direct.get(user) ?? '', user)
 }
@@ -140,28 +142,28 @@ function pendingOf(c: Core, conv: string, peer: string): readonly Outgoing[] {
   return given
 }
 
-/** A message on its way, or one that is still shown. */
+/** Returns a message of the outbox: under way, or settled and still shown. */
 export function outgoing(c: Core, id: string): Outgoing | undefined {
   const o = c.outbox.sending.get(id)
   return o && outgoingView(o)
 }
 
 /**
- * The newest signals of others, one of each conversation, sender and kind, at most a minute
- * old, the oldest first. Who is typing is told by Conversation.typing.
+ * Returns the newest signals of others, at most a minute old, oldest first: one for each conversation, sender
+ * and kind. `typing` signals are not among them: see Conversation.typing.
  */
 export function signals(c: Core): readonly Signal[] {
   c.views.signals = sameList(c.views.signals, keptSignals(c).map((x) => x.signal))
   return c.views.signals
 }
 
-/** The users that the user blocks, sorted. */
+/** Returns the users that the user blocks, sorted. */
 export function blockedUsers(c: Core): readonly string[] {
   c.views.blocked = sameList(c.views.blocked, blocked(c))
   return c.views.blocked
 }
 
-/** How the client is connected. */
+/** Returns the state of the connection. */
 export function status(c: Core): Status {
   return c.status
 }
@@ -171,18 +173,18 @@ export function isLive(c: Core): boolean {
   return c.live !== undefined
 }
 
-/** How much the user has not read, in all conversations together. */
+/** Returns the unread counts of all conversations together. */
 export function unreadTotal(c: Core): Unread {
   countUnread(c)
   return c.unread.total
 }
 
-/** Whether a user is online who is watched; undefined: that is not known, as without a connection. */
+/** Returns the presence of a watched user; undefined if it is not known, for example without a connection. */
 export function presence(c: Core, user: string): Presence | undefined {
   return c.lossy.presence.get(user)
 }
 
-/** The direct conversation with a user; '' before anybody has written there. */
+/** Returns the direct conversation with a user; '' before its first message. */
 export function direct(c: Core, user: string): string {
   return c.direct.get(user) ?? ''
 }

@@ -8,66 +8,65 @@ import type { Conversation, Message, Outgoing, Presence, SendState, Status, Unre
 import type { Places } from './addresses.js'
 import type { Meta, Position, RowValue } from './schema.js'
 
-/** What the core needs of the options of a client. */
+/** The options of a client that the core uses. */
 export interface CoreOptions {
-  /** ws://, wss://, http:// or https://, and whatever else `speaks` has. */
+  /** ws://, wss://, http:// or https://, or another scheme of `speaks`. */
   readonly url: string
   /** The schemes that the transport of the client can connect to. */
   readonly speaks: readonly string[]
-  /** The id of this installation; absent: that of the store, made at random once. */
+  /** The id of this installation; absent: a random one, made once and kept in the store. */
   readonly device?: string
   readonly deviceKind?: string
   /** Name and version of the application, for the operator's eyes. */
   readonly client: string
-  /** There is a store. */
+  /** The client has a store. */
   readonly stored: boolean
   /** How many of the newest entries of a conversation are held. */
   readonly keep: number
-  /** How many entries of a conversation are loaded when the client first meets it; 0: none. */
+  /** How many entries of a conversation are loaded when the client first learns of it; 0: none. */
   readonly newest: number
-  /** The application tells what is delivered, by markDelivered. */
+  /** The application calls markDelivered; otherwise the core marks all held entries as delivered. */
   readonly manualDelivered: boolean
   /**
-   * The transport tells of whole frames only, as in a browser: heard and moved are not
-   * called. Then the client is more patient. Spec: S-5.7.
+   * The transport reports whole frames only, as in a browser; heard and moved are not called. Then the client
+   * waits longer before it gives a connection up. Spec: S-5.7.
    */
   readonly wholeFrames?: boolean
-  /** How a frame goes over the wire; absent: as JSON. */
+  /** Encodes a frame; absent: as JSON. */
   readonly encode?: (frame: ClientFrameJson) => Encoded
 }
 
 export type Writable<T> = { -readonly [K in keyof T]: T[K] extends readonly (infer E)[] ? E[] : T[K] }
 
-/** What the core wants done. The caller takes it with takeOutputs. */
+/** The actions that the core asks for. The caller takes them with takeOutputs. */
 export interface Outputs {
-  /** A token is asked for; refused is the one that the server has just refused, or ''. */
+  /** Asks for a token. refused is the token that the server has just refused, or ''. */
   readonly token?: { readonly refused: string }
-  /** Connections to be made. The number stands in everything that is said of one. */
+  /** Connections to be made. The inputs and the other outputs name a connection by this number. */
   readonly dials: readonly { readonly conn: number; readonly addr: string }[]
-  /** Connections to end, or to stop making, by number. */
+  /** Numbers of connections to close, or whose opening is to be stopped. */
   readonly drops: readonly number[]
   /** Frames to be sent, in this order. */
   readonly frames: readonly { readonly conn: number; readonly data: string | Uint8Array }[]
-  /** Messages whose fate is known now. */
+  /** Messages whose outcome has become known. */
   readonly settled: readonly Outgoing[]
   /** Lines for the log. */
   readonly remarks: readonly string[]
-  /** Run is over: a person, or the application, has to act. */
+  /** Ends Run: a person, or the application, has to act. */
   readonly ended?: Failure
 }
 
 /**
- * The client without sockets, store, clock, randomness and timers: inputs go in, outputs
- * come out, and the same inputs always give the same outputs. sdk/SPEC.md says what it does,
- * and sdk/conformance has scripts of inputs and outputs that it follows.
+ * The client without sockets, store, clock, randomness and timers: inputs go in, outputs come out, and the same
+ * inputs always give the same outputs. sdk/SPEC.md says what it does, and sdk/conformance has scripts of inputs and
+ * outputs that it follows.
  *
- * Inputs are functions that take the core: start, stop, tokenCame, opened, closed, frame,
- * heard, moved, stored, storeFailed, wakeUp, and the calls of the application. Before each
- * one the caller sets now. After it, or after some that came together, the caller calls
- * step, does what takeOutputs returns, and, unless a write is under way, writes what
- * prepare returns; until nothing is left to do.
+ * Inputs are functions that take the core: start, stop, tokenCame, opened, closed, frame, heard, moved, stored,
+ * storeFailed, wakeUp, and the calls of the application. The caller sets `now` before each input. After one or
+ * several inputs it calls step, carries out what takeOutputs returns, and, unless a write is under way, writes what
+ * prepare returns. It repeats this until nothing is left to do.
  *
- * Only the files of this folder touch other fields than now. core.test.ts names the files that change a part.
+ * Code outside of this folder touches no field but `now`. core.test.ts names the files that change a part.
  */
 export interface Core {
   readonly o: CoreOptions
@@ -75,9 +74,9 @@ export interface Core {
   readonly newId: () => string // 128 random bits as text
   readonly encode: (frame: ClientFrameJson) => Encoded
 
-  /** When the input that is being applied came, in Unix ms. It must not go back. */
+  /** The time of the present input, in Unix ms. It never decreases. */
   now: number
-  /** When step has to be called at the latest; Infinity: not. */
+  /** The latest time of the next call of step; Infinity: none is due. */
   alarm: number
   out: Writable<Outputs>
   status: Status
@@ -88,35 +87,34 @@ export interface Core {
   live: Live | undefined
   pageLimit: number // entries of a history page; 0: the server's
 
-  // What the client knows.
+  // The known state.
   meta: Meta
   readonly convs: Map<string, Conv>
   readonly direct: Map<string, string> // other user → direct conversation
   readonly settings: Settings
   readonly lossy: Lossy
   readonly unread: UnreadTotals
-  readonly views: Views // snapshots that were given, to give the same ones again
+  readonly views: Views // former snapshots, which are returned again while nothing changed
 
-  // What it has to do.
+  // Work that is still to be done.
   readonly outbox: Outbox
-  readonly moves: Set<Conv> // have cursors to move
-  readonly asking: Set<Conv> // with quotes to be asked for
+  readonly moves: Set<Conv> // with cursors that the server does not have yet
+  readonly asking: Set<Conv> // with quotes to be requested
   focus: SetFocus | undefined // absent: all
   readonly incoming: Incoming
   readonly store: StoreQueue
 }
 
-/** What the next turn writes. */
+/** The rows that the next turn writes. */
 export interface StoreQueue {
   readonly rows: Map<string, RowValue | null> // by key; null: to be removed
-  readonly dirty: Set<Conv> // with rows that are not made yet
+  readonly dirty: Set<Conv> // whose rows are made when the turn is written
   metaDirty: boolean
 }
 
 /**
- * How the client gets to a connection. A round asks for a token, and then tries the
- * addresses: the next one when one fails, and beside one that is slow. The first welcome
- * wins. Between rounds there are pauses. Spec: P-3.6, P-3.7.
+ * The state of connecting. A round asks for a token, and then tries the addresses in order: the next one when a try
+ * fails, or has no answer for a while. The first welcome wins. Between rounds there are pauses. Spec: P-3.6, P-3.7.
  */
 export interface Reach {
   running: boolean
@@ -124,21 +122,21 @@ export interface Reach {
   conn: number // number of the newest connection
   tries: Try[]
   last: number // when the newest try began
-  limit: number // ms of a try
-  wait: number // ms of the next pause, at most
+  limit: number // after so many ms a try fails
+  wait: number // the longest next pause, in ms
   pause: number // the end of the pause; 0: there is none
   without: string // the address that the round leaves out
 
-  asking: boolean // for a token
+  asking: boolean // a token is asked for
   token: string // of this round
   refused: string // the token that the server has refused
-  askAnew: boolean // another one was asked for since
+  askAnew: boolean // another token was asked for since the last welcome
 
-  patience: number // ms by which the client is more patient than usual. Spec: S-5.8
-  patientFor: Request['kind'] | undefined // until a request of this kind is answered
+  patience: number // ms that are added to the wait for an answer. Spec: S-5.8
+  patientFor: Request['kind'] | undefined // the answer to a request of this kind ends patience
 }
 
-/** A connection without a welcome yet. */
+/** A connection that has no welcome yet. */
 export interface Try {
   readonly conn: number
   readonly addr: string
@@ -162,20 +160,20 @@ export interface Live {
   synced: boolean
   syncing: boolean // a sync is under way
   syncAt: number // when the next one is due; Infinity: none is
-  newest: number // asked of the sync under way
+  newest: number // entries of each conversation that the present sync asks for
   reads: number // history requests under way
-  readonly moving: Set<Conv> // whose cursors are under way
+  readonly moving: Set<Conv> // conversations whose cursor request is under way
   pages: number // history pages that came
-  back: boolean // the server holds less than it told, or something else
-  readonly repairs: Map<Conv, boolean> // lack entries, first come first served; true: a page is asked for
+  back: boolean // the server went back: it lacks entries that it sent, or has others in their place
+  readonly repairs: Map<Conv, boolean> // conversations that lack entries, in the order of requests; true: a page is under way
   focused: SetFocus | undefined // sent on this connection; absent: all
   focusAt: number // when it has to be sent again; Infinity: not
-  watchDue: boolean // the server does not know whom the application watches
-  watchAt: number // not before
+  watchDue: boolean // the watch of the application has to be sent
+  watchAt: number // the earliest time to send the watch
   pushed: Set<string> // keys of settings that came as events since the last lagged
 }
 
-/** A request that waits for its answer. answer is called once, with nothing when the connection ended. */
+/** A request that waits for its answer. answer is called once; without an argument: the connection ended. */
 export interface Request {
   readonly at: number
   readonly kind: 'send' | 'page' | 'ping' | 'other'
@@ -183,28 +181,28 @@ export interface Request {
   readonly answer: (f: ServerFrame | undefined) => void
 }
 
-/** Tells whether the server at the other end of a connection still lives. Spec: P-7. */
+/** The times that show whether the server still lives. Spec: P-7. */
 export interface Pulse {
   heard: number // when the last bytes of the server came
-  moved: number // when the socket took the last bytes of what is awaited, or of what was sent before it
+  moved: number // when the socket last took bytes of the awaited request, or of one before it
   taken?: number // id of the last request of which the socket took all
-  pinged: number // the server was asked whether it is there; 0: not
-  ahead: number // bytes of requests without an answer that were sent before it
-  trip: number // ms of a request and its answer, smoothed; 0: not known
-  bytes: number // of requests without an answer
+  pinged: number // when a ping was sent that has no answer yet; 0: none
+  ahead: number // bytes of the unanswered requests that were sent before the ping
+  trip: number // smoothed round trip in ms; 0: not known
+  bytes: number // of all unanswered requests
 }
 
 /**
- * One conversation as this client knows it. It holds, without a hole, what the user may read
- * of (low, have]; head is the highest seq heard of. Lists that are read only are shared with
- * rows and snapshots: they are replaced, never changed. Spec: P-6.7.
+ * One conversation as this client knows it. It holds all entries of (low, have] that the user may read. head is
+ * the highest seq that the client has heard of. Readonly lists are shared with rows and snapshots, so they are
+ * replaced and never changed. Spec: P-6.7.
  */
 export interface Conv {
   readonly id: string
-  known: boolean // a sync has said what it is
+  known: boolean // a sync has described it
   kind: ConvKind
   title: string
-  titleAt: number // the seq up to which the entries have said what the title is
+  titleAt: number // the seq as of which the title is known
   peer: string
   role: Role
   left: boolean
@@ -215,15 +213,15 @@ export interface Conv {
   have: number
   low: number
   before: number // have when the connection began
-  counted: number // of the entry countedAt, the highest one of which it is known
+  counted: number // counted of the entry countedAt, the newest one whose counted is known
   countedAt: number
-  slots: Slot[] // of the entries that are held, ascending
-  window: Slot[] // of entries below low that somebody reads, ascending; nothing of them is stored
-  readonly held: Map<number, Entry> // behind the gap
+  slots: Slot[] // the held entries, ascending
+  window: Slot[] // entries below low that a HistoryWindow shows, ascending; they are not stored
+  readonly held: Map<number, Entry> // entries above a gap, by seq
   readonly notes: Map<number, Note> // by seq
-  damaged: readonly Range[] // passed over, oldest first
-  paged: number // entries that older pages have added to what is kept
-  repairAt: number // not before
+  damaged: readonly Range[] // unreadable seqs that were skipped, oldest first
+  paged: number // how many entries older pages have added; they are kept beyond the bound
+  repairAt: number // the earliest time of the next page request
 
   readonly cursors: Cursors
   readonly mentions: Mentions
@@ -231,56 +229,56 @@ export interface Conv {
   readonly shown: Shown
 }
 
-/** How far the user and others are in a conversation. */
+/** The read and delivered cursors of a conversation, of the user and of others. */
 export interface Cursors {
-  read: number // the user's own cursor, wanted moves included
-  readCounted: number // what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
+  read: number // the user's own cursor; moves that are not sent yet are included
+  readCounted: number // entries whose counted is at most this are not unread: the read cursor, or the beginning of the newest stay
   deliveredTo: number
-  wantRead: number // not confirmed by the server; 0: nothing wanted
+  wantRead: number // a move that the server has not confirmed; 0: none
   wantDelivered: number
-  own: readonly number[] // counted of the user's own messages that count, above readCounted
+  own: readonly number[] // the counted of each own message that counts as unread for others, above readCounted
   readonly receipts: Map<string, Receipt> // by user
-  receiptsGiven: ReadonlyMap<string, Receipt> | undefined // the snapshot of them, if nothing has changed since it was given
+  receiptsGiven: ReadonlyMap<string, Receipt> | undefined // their snapshot; undefined: outdated
   receiptsCame: number
-  moveAt: number // the next move is not sent before
+  moveAt: number // the earliest time of the next move
 }
 
-/** What is known of entries that others answer, by seq. */
+/** Quotes of entries that other entries answer, by seq. */
 export interface Quotes {
   readonly known: Map<number, Quote | undefined> // undefined: the user may not read it
-  readonly wanted: Map<number, boolean> // true: asked for
-  askAt: number // not before
+  readonly wanted: Map<number, boolean> // true: a request is under way
+  askAt: number // the earliest time of the next request
 }
 
 /** The snapshots of a conversation. */
 export interface Shown {
-  view: Conversation | undefined // that was given last
+  view: Conversation | undefined // the newest one
   stale: boolean // the conversation has changed since
-  list: readonly Message[] | undefined // of all entries, if nothing has changed since it was given
-  former: readonly Message[] // the list that was given last
+  list: readonly Message[] | undefined // all entries; undefined: outdated
+  former: readonly Message[] // the newest list, possibly outdated
 }
 
 /** An entry that is held. It is replaced when a later one rewrites it. */
 export interface Slot {
   entry: Entry
-  view: MessageView | undefined // the snapshot that was given last
+  view: MessageView | undefined // the newest snapshot
 }
 
 /** The unread entries of one conversation that mention the user. */
 export interface Mentions {
   seqs: readonly number[] // ascending
-  to: number // the server has named those up to here; later ones are from entries
-  asked: boolean // the server is to be asked again: something was not pushed
+  to: number // the server has listed the mentions up to this seq; later ones are from entries
+  asked: boolean // the server has to be asked again, because an entry was not pushed
 }
 
 /** The messages on their way. */
 export interface Outbox {
   readonly lanes: Map<string, Lane>
-  readonly ready: Set<Lane> // may have something to send
-  readonly sending: Map<string, OutgoingState> // by client message id; not settled, or still shown
+  readonly ready: Set<Lane> // lanes that may have a message to send
+  readonly sending: Map<string, OutgoingState> // by client message id: unsettled messages, and settled ones that are still shown
   sends: boolean // false: another tab sends them
-  composed: number // number of the newest message composed
-  fresh: OutgoingState[] // with rows that are not written yet
+  composed: number // the highest n
+  fresh: OutgoingState[] // messages whose rows are not written yet
 }
 
 /** A message on its way. */
@@ -289,46 +287,46 @@ export interface OutgoingState {
   readonly composedMs: number
   readonly n: number // order of composition
   lane: Lane
-  send: Send // replaced, never changed; its after changes only as P-4.7 says
+  send: Send // replaced, never changed; its `after` changes only as P-4.7 says
   state: SendState
   conv: string // '' until known
   seq: number
   timeMs: number // when the server stored it
   error?: Failure // of the newest attempt
   safe: boolean // its row is durable: it may go out
-  tried: boolean // an attempt may have stored it, or may still do so
-  look: boolean // to be looked for in the history before it is sent
+  tried: boolean // an earlier attempt may have stored it, or may still do so
+  look: boolean // it is searched for in the history before it is sent
   from: number
-  until: number // after, if the history does not tell
-  stale: boolean // its target is a seq of another history id: it is not sent any more
-  fresh: boolean // never sent, composed under another history id: after is the head now
-  view?: Outgoing // the snapshot that was given last
-  sent?: Send // what it was made of
+  until: number // its new `after`, if the history cannot be searched
+  stale: boolean // its target is a seq of a former history id, so it is not sent any more
+  fresh: boolean // never sent, and composed under a former history id: its `after` becomes the present head
+  view?: Outgoing // the newest snapshot
+  sent?: Send // the send that view was made of
 }
 
 /**
- * The queue of one conversation: one message at a time is on its way, which keeps the order
- * even when the server refuses one for the moment. Spec: P-4.3, S-12.3.
+ * The queue of one conversation. One message at a time is sent and awaits its answer, so the order holds even
+ * when the server refuses one for the moment. Spec: P-4.3, S-12.3.
  */
 export interface Lane {
   readonly key: string
   queue: OutgoingState[] // oldest first, not settled
   show: OutgoingState[] // oldest first, not among the entries of the conversation
-  busy: number // messages whose answer is awaited: at most one, unless two lanes turned out to be one
-  at: number // nothing is sent before
-  fails: number // refusals in a row that named no time
+  busy: number // messages that await an answer: at most one, but two right after two lanes were joined
+  at: number // the earliest time of the next send
+  fails: number // refusals in a row without a time to wait
 }
 
-/** The settings of the user, by what they are of and by name: the newest values that the client knows. */
+/** The newest values of the settings that the client knows: by subject (see settings.ts), then by name. */
 export type Settings = Map<string, Map<string, PersonalValue>>
 
-/** What the client knows for the moment: nothing of it is stored, and it is gone with the connection. */
+/** State that is never stored. Typing, told and presence are forgotten when the connection ends. */
 export interface Lossy {
   readonly typing: Map<Conv, Map<string, number>> // until when a user is shown as typing
-  readonly told: Map<string, number> // when the server was told last that the user is typing, by conversation
+  readonly told: Map<string, number> // when the last typing signal was sent, by conversation
   signals: readonly Heard[] // the oldest first
   watch: readonly string[] // whose presence the application wants to know
-  readonly presence: Map<string, Presence> // of these, as far as is known
+  readonly presence: Map<string, Presence> // the presences of these users that are known
 }
 
 export interface Heard {
@@ -336,14 +334,14 @@ export interface Heard {
   readonly at: number
 }
 
-/** What the loop over incoming messages keeps from one loop to the next. */
+/** The state of the loop over incoming messages. It outlives one loop. */
 export interface Incoming {
   reading: boolean // a loop is under way
-  begun: boolean // it was used before, perhaps by an earlier process
+  begun: boolean // a loop was begun before, perhaps by an earlier process
   readonly positions: Map<string, Position> // by conversation
 }
 
-/** Snapshots that were given, to give the same ones again. */
+/** Former snapshots. They are returned again while nothing has changed. */
 export interface Views {
   list: readonly Conversation[]
   sorted: boolean // list is up to date
@@ -353,7 +351,7 @@ export interface Views {
   readonly quotes: WeakMap<Entry, Quote>
 }
 
-/** The snapshot of an entry, and what it was made of. */
+/** The snapshot of an entry, and the values that it was made of. */
 export interface MessageView {
   readonly entry: Entry
   readonly note: Note | undefined
@@ -362,10 +360,10 @@ export interface MessageView {
 }
 
 /**
- * The sums, kept up to date with what changes: adding up thousands of conversations for each
- * message would cost more than the message.
+ * The unread counts of all conversations together, updated with each change: adding up thousands of
+ * conversations for each message would cost more than the message.
  */
 export interface UnreadTotals {
   total: Unread
-  readonly by: Map<string, { readonly messages: number; readonly mentions: number }> // conversations that have some
+  readonly by: Map<string, { readonly messages: number; readonly mentions: number }> // of the conversations with unread messages or mentions
 }

@@ -12,15 +12,15 @@ import { takeQuotes } from './quote.js'
 import { dropConv, storeMeta } from './rows.js'
 import type { Conv, Core, Live } from './state.js'
 
-/** Asks what has changed since the connection before. */
+/** Begins the first sync of a connection. */
 export function firstSync(c: Core, lv: Live): void {
   for (const v of c.convs.values()) v.before = v.have
   startSync(c, lv)
 }
 
 /**
- * Asks what has changed. A need that comes up while the answer is under way is a further
- * sync: wantSync notes it. Spec: P-6.2, P-6.4, S-6.1.
+ * Begins a sync: asks which conversations have changed. wantSync during a sync makes another one follow.
+ * Spec: P-6.2, P-6.4, S-6.1.
  */
 function startSync(c: Core, lv: Live): void {
   lv.syncing = true
@@ -29,7 +29,7 @@ function startSync(c: Core, lv: Live): void {
   askSync(c, lv)
 }
 
-/** Begins the sync that is due. */
+/** Begins a sync if one is due. */
 export function stepSync(c: Core, lv: Live): void {
   if (lv.syncing) return
   if (lv.back) { // P-6.8
@@ -55,7 +55,7 @@ function askSync(c: Core, lv: Live): void {
   })
 }
 
-/** Applies one page. Its token is stored with what the page says. Spec: S-6.2. */
+/** Applies one page. Its token is stored together with its content. Spec: S-6.2. */
 function takeSync(c: Core, lv: Live, p: SyncPage): void {
   takePersonal(c, lv, p)
   for (const s of p.convs) takeState(c, lv, s)
@@ -67,7 +67,7 @@ function takeSync(c: Core, lv: Live, p: SyncPage): void {
   }
   lv.syncing = false
   c.meta.synced = true
-  repairAny(c) // also those whose repair an earlier connection did not finish
+  repairAny(c) // includes conversations whose repair an earlier connection did not finish
   if (lv.synced) return
   lv.synced = true
   c.status = { ...c.status, synced: true }
@@ -75,9 +75,9 @@ function takeSync(c: Core, lv: Live, p: SyncPage): void {
   for (const l of lanesByAge(c)) wakeLane(c, l)
 }
 
-/** Applies what a sync says of one conversation. */
+/** Applies the state of one conversation from a sync. */
 function takeState(c: Core, lv: Live, s: ConvState): void {
-  if (s.damaged) return // nothing else is known of it: what is held stays. Spec: P-9.5
+  if (s.damaged) return // the server cannot read it, so the held state stays. Spec: P-9.5
   const v = addConv(c, s.conv)
   if (s.head < v.before && !s.left) lv.back = true // a head never goes back
   merge(v, s)
@@ -95,7 +95,7 @@ function takeState(c: Core, lv: Live, s: ConvState): void {
   repair(c, v)
 }
 
-/** Applies what a sync says. Spec: P-6.2. */
+/** Merges the fields of a conversation from a sync. Spec: P-6.2. */
 function merge(v: Conv, s: ConvState): void {
   v.kind = s.kind
   v.peer = s.peer
@@ -110,8 +110,9 @@ function merge(v: Conv, s: ConvState): void {
 }
 
 /**
- * Sets where a conversation begins for this client: after what was there before the first
- * sync, else with the first entry that may be read. Spec: P-6.7, S-7.4.
+ * Sets where a conversation begins for this client. At the first sync it begins at the newest entries. Later a
+ * conversation is new to the user, so it begins at the first readable entry; at most keep entries are loaded.
+ * Spec: P-6.7, S-7.4.
  */
 function meet(c: Core, v: Conv, s: ConvState): void {
   v.known = true
@@ -119,14 +120,14 @@ function meet(c: Core, v: Conv, s: ConvState): void {
   let from = c.meta.synced ? Math.max(below, v.head - c.o.keep) : Math.max(below, s.head - c.o.newest)
   const first = s.newest[0]
   if (first) from = Math.min(from, first.seq - 1)
-  for (const seq of v.held.keys()) from = Math.min(from, seq - 1) // pushed before the sync: it came while the client was there
+  for (const seq of v.held.keys()) from = Math.min(from, seq - 1) // an entry that was pushed before the sync
   v.low = from
   v.have = from
   extend(c, v, s.newest)
   passed(c, v)
 }
 
-/** Takes the newest entries that a sync brought, if they join what is held. */
+/** Takes the newest entries from a sync. If they leave a gap, they are held back behind it. */
 function extend(c: Core, v: Conv, newest: readonly Entry[]): void {
   const first = newest[0]
   if (first && first.seq > v.have + 1) {
@@ -137,9 +138,7 @@ function extend(c: Core, v: Conv, newest: readonly Entry[]): void {
   takeHeld(c, v)
 }
 
-/**
- * Drops what another history id said; what is to be sent stays. Spec: P-3.4, P-6.6, S-15.1.
- */
+/** Drops what belongs to the former history id. Messages to be sent stay. Spec: P-3.4, P-6.6, S-15.1. */
 export function forget(c: Core): void {
   for (const v of c.convs.values()) {
     dropEntries(c, v)

@@ -7,38 +7,38 @@ import { takeQuotes } from './quote.js'
 import { message, messages } from './snapshot.js'
 import type { Conv, Core, Slot } from './state.js'
 
-/** The most entries of a window, beside those that the client keeps. */
+/** The most entries of a window below the kept entries. */
 const maxWindow = 600
 
 /**
- * A part of a conversation that a person reads. It has the entries of (from, to] that the user may read, below those that the client keeps. Where to
- * is low, the window includes the kept entries, and follows them to the newest one.
+ * A part of a conversation that a person reads. It has the entries of (from, to] that the user may read, all below
+ * the kept entries. If `to` equals `low`, the kept entries continue the window up to the newest one.
  */
 export interface Window {
-  slots: Slot[] // those of Conv.window, while nothing has dropped them
+  slots: Slot[] // the same list as Conv.window; another list there means that its entries were dropped
   from: number
   to: number
-  low: number // of the conversation, when the window looked at it last
-  have: number // the same
-  tail: readonly Slot[] // what the client kept then
-  back: boolean // it was extended to the front last: what is too much goes at its other end
+  low: number // low of the conversation at the last look
+  have: number // have of the conversation at the last look
+  tail: readonly Slot[] // the kept entries at the last look
+  back: boolean // it was last extended to older entries, so cut drops the newest ones
 }
 
-/** Where a window ends: the next page is asked from there. */
+/** The ends of a window, where the next pages begin. */
 export interface WindowEnds {
   readonly from: number
   readonly to: number
-  readonly isOldest: boolean // nothing that the user may read is before it
-  readonly isNewest: boolean // it follows the conversation
-  readonly isEmpty: boolean // it has only what the client keeps
-  readonly fits: boolean // older entries still fit among those that the client keeps
+  readonly isOldest: boolean // the user may read no older entry
+  readonly isNewest: boolean // the kept entries continue it
+  readonly isEmpty: boolean // it has no entries below the kept ones
+  readonly fits: boolean // the client keeps fewer entries than its bound
 }
 
 export function newWindow(): Window {
   return { slots: [], from: 0, to: 0, low: 0, have: 0, tail: [], back: false }
 }
 
-/** The entries of a window, oldest first, and its ends; undefined: the conversation is not known. */
+/** Returns the entries of a window, oldest first, and its ends; undefined: the conversation is not known. */
 export function windowView(c: Core, conv: string, w: Window): { readonly messages: readonly Message[]; readonly ends: WindowEnds } | undefined {
   const v = c.convs.get(conv)
   if (!v) return undefined
@@ -59,7 +59,7 @@ export function inWindow(c: Core, conv: string, w: Window, seq: number): boolean
   return slotAt(v, seq) !== undefined && (seq <= v.low || w.to === v.low)
 }
 
-/** Goes back to the kept entries. */
+/** Drops the entries of the window: it shows the kept ones again. */
 export function emptyWindow(c: Core, conv: string, w: Window): void {
   const v = c.convs.get(conv)
   if (!v) return
@@ -68,12 +68,15 @@ export function emptyWindow(c: Core, conv: string, w: Window): void {
   show(c, v)
 }
 
-/** Puts the page that was asked for before w.from + 1 in front, or passes over damage. */
+/**
+ * Puts a page of older entries in front, or skips unreadable ones. `before` is the seq that was asked for. If the
+ * window has moved meanwhile, the page is ignored.
+ */
 export function takeBefore(c: Core, conv: string, w: Window, before: number, page: HistoryPage | Range): void {
   const v = c.convs.get(conv)
   if (!v) return
   follow(c, v, w)
-  if (w.from + 1 !== before) return // it has moved meanwhile
+  if (w.from + 1 !== before) return // the window has moved meanwhile
   w.back = true
   if ('messages' in page) {
     const first = page.messages[0]
@@ -86,7 +89,10 @@ export function takeBefore(c: Core, conv: string, w: Window, before: number, pag
   }
 }
 
-/** Puts the page that was asked for after w.to at the end, or passes over damage. */
+/**
+ * Puts a page of newer entries at the end, or skips unreadable ones. `after` is the seq that was asked for. If the
+ * window has moved meanwhile, the page is ignored.
+ */
 export function takeAfter(c: Core, conv: string, w: Window, after: number, page: HistoryPage | Range): void {
   const v = c.convs.get(conv)
   if (!v) return
@@ -105,7 +111,7 @@ export function takeAfter(c: Core, conv: string, w: Window, after: number, page:
   }
 }
 
-/** Replaces the content of the window by a page from elsewhere. */
+/** Replaces the content of the window by a page around another seq. */
 export function takeAround(c: Core, conv: string, w: Window, page: HistoryPage): void {
   const v = c.convs.get(conv)
   if (!v || page.coveredFrom === 0) return
@@ -121,14 +127,14 @@ function slotsOf(page: HistoryPage): Slot[] {
   return page.messages.map((entry) => ({ entry, view: undefined }))
 }
 
-/** Leaves entries that the client keeps to the client. */
+/** Removes entries from the window that the client keeps. */
 function meet(v: Conv, w: Window): void {
   if (w.to < v.low) return
   w.slots.splice(find(w.slots, v.low + 1))
   w.to = v.low
 }
 
-/** Takes the quotes and notes of a page. It can be older than later changes of its entries. */
+/** Takes the quotes and notes of a page. Its entries may be older than held edits, which are applied to them. */
 function arrived(c: Core, v: Conv, w: Window, page: HistoryPage): void {
   takeQuotes(v, page.refs)
   takeNotes(c, v, page.notes)
@@ -137,13 +143,13 @@ function arrived(c: Core, v: Conv, w: Window, page: HistoryPage): void {
   show(c, v)
 }
 
-/** Names entries that the server cannot read. Spec: S-7.7. */
+/** Adds a range that the server cannot read to the damaged ones. Spec: S-7.7. */
 function passed(c: Core, v: Conv, damage: Range): void {
   if (!v.damaged.some((d) => d.from <= damage.from && d.to >= damage.to)) v.damaged = [...v.damaged, damage].sort((a, b) => a.from - b.from)
   show(c, v)
 }
 
-/** Keeps the bound. */
+/** Drops entries above the bound, at the end that was not extended last. */
 function cut(v: Conv, w: Window): void {
   const over = w.slots.length - maxWindow
   if (over <= 0) return
@@ -154,14 +160,14 @@ function cut(v: Conv, w: Window): void {
 }
 
 /**
- * Keeps the window together with what the client keeps. That has lost its oldest entries, which
- * stay here, or has got older ones, which are not needed here any more.
+ * Adapts the window to changes of the kept entries. Entries that are not kept any more move into the window;
+ * entries that are kept now leave it.
  */
 function follow(c: Core, v: Conv, w: Window): void {
-  if (v.window !== w.slots) reset(v, w) // all was dropped: another history, or too much was missed
+  if (v.window !== w.slots) reset(v, w) // the entries were dropped: the history id changed, or too many entries were missed
   const joined = w.to === w.low
   const lost = joined && v.low > w.low
-  if (lost && w.have < v.low) reset(v, w) // some of it was never seen here
+  if (lost && w.have < v.low) reset(v, w) // entries came and were dropped between two looks
   else if (lost) {
     for (const slot of w.tail) if (slot.entry.seq <= v.low) w.slots.push(slot)
     w.to = v.low
@@ -175,7 +181,7 @@ function follow(c: Core, v: Conv, w: Window): void {
   Object.assign(w, { low: v.low, have: v.have, tail: v.slots.slice() })
 }
 
-/** Makes the window empty: it follows what the client keeps. */
+/** Makes the window empty, so that it shows the kept entries. */
 function reset(v: Conv, w: Window): void {
   v.window = w.slots = []
   Object.assign(w, { from: v.low, to: v.low, low: v.low })

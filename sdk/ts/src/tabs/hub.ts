@@ -4,7 +4,7 @@ import type { Connection, ConnectionEvents, Transport } from '../transport.js'
 import type { ClientFrameJson, ServerFrameJson, WelcomeJson } from '../wire/frames_gen.js'
 import type { ToAll, ToLeader, ToTab } from './messages.js'
 
-/** Ids of requests of other tabs begin here; those of the tab that leads are small. */
+/** The first id for requests of other tabs; the leading tab uses small ids. */
 const firstForeignId = 2 ** 40
 const maxWatched = 200 // P-13.5
 /** Why a connection ends when another tab takes over. */
@@ -18,35 +18,36 @@ interface Member {
   watch: readonly string[]
 }
 
-/** A request that has no answer yet, or waits for room. */
+/** A request that has no answer yet, or waits to be sent. */
 interface Request {
   readonly frame: ClientFrameJson
   readonly from: Member | ((answer: ServerFrameJson) => void) // a tab, or the hub itself
 }
 
-/** The cursors of one conversation that the server was told last. */
+/** The last cursors of one conversation that were sent to the server. */
 interface Move {
   readonly delivered: number
   readonly read: number
-  readonly waiting: ((answer: ServerFrameJson) => void)[] // tabs that wanted the same
+  readonly waiting: ((answer: ServerFrameJson) => void)[] // replies for tabs that asked for the same move
   answer?: ServerFrameJson
 }
 
 /**
- * Shares one connection, that of the tab that leads, among all tabs. Each tab has a core of its own, which takes the hub for a connection to the
- * server. The server does not push a session's own actions to it, so the hub passes them on to the other tabs.
+ * Shares one connection, that of the leading tab, among all tabs. Each tab has a core of its own, which takes the
+ * hub for a connection to the server. The server does not push the actions of a session to the same session, so the
+ * hub passes them on to the other tabs.
  */
 export class Hub {
   readonly #direct: Transport
   readonly #post: (m: ToTab | ToAll) => void
   readonly #members = new Map<string, Member>() // by tab
   readonly #own: Member = { tab: '', conn: 0, focus: undefined, watch: [] }
-  readonly #open = new Set<() => void>() // end the connections that this tab has opened
+  readonly #open = new Set<() => void>() // close the connections that this tab has opened
   #live: { readonly connection: Connection; readonly on: ConnectionEvents; readonly welcome: WelcomeJson } | undefined
   #nextId = firstForeignId
   readonly #asked = new Map<number, Request>() // by the id that the server knows
   readonly #moves = new Map<string, Move>() // by conversation
-  #waiting: Request[] = [] // for room in the window, or among the open requests; bounded by what each tab may have unanswered
+  #waiting: Request[] = [] // requests that wait until fewer are open; bounded by what each tab may have unanswered
 
   constructor(direct: Transport, post: (m: ToTab | ToAll) => void) {
     this.#direct = direct
@@ -55,7 +56,7 @@ export class Hub {
 
   // --- the tab that leads ---
 
-  /** Makes a connection to the server for the core of this tab. The first one with a welcome is that of all tabs. */
+  /** Makes a connection to the server for the core of this tab. The first one that gets a welcome serves all tabs. */
   connect(address: string, on: ConnectionEvents): Connection {
     const end = (why: Failure): void => {
       this.#open.delete(kill)
@@ -98,7 +99,7 @@ export class Hub {
     }
   }
 
-  /** Ends all connections: this tab leads no more. */
+  /** Ends all connections when this tab stops leading. */
   end(): void {
     for (const kill of [...this.#open]) kill()
   }
@@ -138,21 +139,21 @@ export class Hub {
       answer({ welcome: live.welcome })
       this.#refocus()
     } else if (member?.conn !== conn) closed()
-    else if (frame.ping) answer({ pong: {} }) // this tab is there; its own core looks after the server
+    else if (frame.ping) answer({ pong: {} }) // the pong shows that this tab lives; its core checks the server
     else if (!frame.pong) this.#submit(member, frame)
   }
 
-  /** A tab uses the connection no more. */
+  /** Removes a tab that does not use the connection any more. */
   gone(tab: string): void {
     if (!this.#members.delete(tab)) return
-    this.#waiting = this.#waiting.filter(({ from, frame }) => typeof from === 'function' || from.tab !== tab || frame.cursor) // for whose answer others may wait
+    this.#waiting = this.#waiting.filter(({ from, frame }) => typeof from === 'function' || from.tab !== tab || frame.cursor) // a move of cursors stays, because other tabs may wait for its answer
     this.#refocus()
     this.#rewatch()
   }
 
   // --- requests ---
 
-  /** Sends a frame of a tab. */
+  /** Sends a frame of a tab to the server. */
   #submit(member: Member, frame: ClientFrameJson): void {
     if (frame.ping || frame.pong || frame.hello) {
       this.#live?.connection.send(JSON.stringify(frame))
@@ -170,8 +171,9 @@ export class Hub {
   }
 
   /**
-   * Whether another tab has moved the cursors as far, or does so now: all tabs hold the same
-   * entries, and the server takes one move a second. Then the tab gets the same answer.
+   * Answers a move of cursors that another tab has made or is making, and returns true: the tab gets the answer to
+   * that move. Otherwise it records the move, which the caller has to send. All tabs hold the same entries, and the
+   * server takes one move a second.
    */
   #isMoved(member: Member, { id, cursor }: ClientFrameJson): boolean {
     const conv = cursor?.conv ?? ''
@@ -197,21 +199,24 @@ export class Hub {
     for (const reply of last.waiting.splice(0)) reply(answer)
   }
 
-  /** Gives a tab the answer to its request, if it still has the same connection. */
+  /** Passes an answer to the tab that asked, if the tab still has the same connection. */
   #answer(member: Member, id: string | undefined, answer: ServerFrameJson): void {
     const frame = { ...answer, ...(id === undefined ? {} : { id }) }
     if (member === this.#own) this.#live?.on.frame(frame)
     else if (this.#members.get(member.tab) === member) this.#post({ kind: 'answer', tab: member.tab, conn: member.conn, frame })
   }
 
-  /** Sends a request, or keeps it until there is room. Only the tab that leads sends messages, within its window. */
+  /**
+   * Sends a message at once: only the leading tab sends messages, and its core keeps within the window. Other
+   * requests wait until fewer are open.
+   */
   #ask(r: Request): void {
     if (r.frame.send) this.#forward(r)
     else this.#waiting.push(r)
     this.#drain()
   }
 
-  /** Sends as many requests as the server takes at once. Spec: P-2.2. */
+  /** Sends waiting requests, as many as the server allows to be open. Spec: P-2.2. */
   #drain(): void {
     let open = 0
     for (const r of this.#asked.values()) if (!r.frame.send) open++
@@ -229,7 +234,7 @@ export class Hub {
     const id = Number(frame.id ?? 0)
     const r = frame.ping ? undefined : this.#asked.get(id)
     if (!r) {
-      for (const hint of frame.events?.hints ?? []) if (hint.mentionSeq) this.#moves.delete(hint.conv ?? '') // the answers have the mentions
+      for (const hint of frame.events?.hints ?? []) if (hint.mentionSeq) this.#moves.delete(hint.conv ?? '') // the next move has to ask the server, because its answer lists the mentions
       this.#live?.on.frame(frame)
       if (!frame.welcome && !frame.pong) this.#post({ kind: 'pushed', frame })
       return
@@ -245,8 +250,8 @@ export class Hub {
   }
 
   /**
-   * Passes the effect of a tab's request on to the other tabs: the server pushes to a session only the actions of others. A message is read back,
-   * because only the server has all of it.
+   * Passes the effect of a tab's request on to the other tabs, because the server does not push the actions of a
+   * session to the same session. A sent message is read back: only the server has it complete.
    */
   #echo(by: Member, request: ClientFrameJson, { ack, cursor }: ServerFrameJson): void {
     if (ack?.seq) {
@@ -261,7 +266,7 @@ export class Hub {
     }
   }
 
-  /** Gives all tabs but one a frame as if the server had pushed it. */
+  /** Passes a frame to all tabs but one, as if the server had pushed it. */
   #tell(but: Member, frame: ServerFrameJson): void {
     this.#post({ kind: 'pushed', frame, except: but.tab })
     if (but !== this.#own) this.#live?.on.frame(frame)
@@ -286,7 +291,7 @@ export class Hub {
     return { users: [...new Set(this.#all.flatMap((m) => m.watch))].slice(0, maxWatched) }
   }
 
-  /** Tabs came or went: the server gets the union of their focus and watch. */
+  /** Sends the union of the focus of all tabs, after a tab came or went. */
   #refocus(): void {
     if (this.#offers('focus') && this.#all.some((m) => m.focus)) this.#ask({ from: () => {}, frame: { focus: this.#focus() } })
   }

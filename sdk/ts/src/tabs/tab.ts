@@ -9,15 +9,15 @@ import type { FromAny, TabMessage, ToLeader } from './messages.js'
 
 const probeEveryMs = 1000
 /**
- * How long a hidden tab leads on beside one that the person sees. Its timers are slow, but
- * who turns to another tab for a moment should not cost a new connection.
+ * How long a hidden tab goes on leading while another tab is visible. Its timers are slow, but a short look at
+ * another tab should not cost a new connection.
  */
 const hiddenLeadsMs = 5000
-const stealAfter = 3 // probes without an answer, which is 3 s while this tab is awake
+const stealAfter = 3 // probes without an answer: 3 s while this tab is awake
 
 const isOutgoing = ({ key }: StoredRow): boolean => key.startsWith(outgoingPrefix)
 
-/** The part of a browser's Web Locks that is used. */
+/** The part of the Web Locks of a browser that is used. */
 export interface Locks {
   request<T>(name: string, options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }, f: (lock: unknown) => Promise<T> | T): Promise<T>
 }
@@ -29,26 +29,24 @@ export interface Channel {
   close(): void
 }
 
-/** The parts of a tab's browser. */
+/** The parts of the browser that a tab uses. */
 export interface Browser {
   readonly locks: Locks
   readonly channel: (name: string) => Channel
   readonly isVisible: () => boolean
-  /** Has f called when the person turns to the tab or away from it. */
+  /** Calls f when the person turns to the tab or away from it, until the returned function is called. */
   readonly onVisibility: (f: () => void) => () => void
 }
 
 /**
- * One tab of those that share the store and the connection of an account. The one that holds
- * the lock leads: it has the connection, writes what is the same for all tabs, and sends the
- * messages of all. The others reach the server through it, and write only the messages that
- * are composed or discarded in them. All of them show all messages, and keep what they would
- * have written, so that any of them can take over.
+ * One of the tabs that share the store and the connection of an account. The tab that holds the lock leads: it has
+ * the connection, writes the shared rows, and sends the messages of all tabs. The others reach the server through
+ * it. They write only the messages that are composed or discarded in them. Every tab shows all messages, and keeps
+ * all rows in memory, so that it can take over.
  *
- * A tab that is frozen keeps its lock. So the tab that the person sees asks whether the
- * leader is there, and takes the lock away after 3 s. When the frozen one thaws, its term is
- * over: the store takes nothing from it any more, also no other `after` for a message. So
- * what it still sends the server knows by its id. Spec: P-4.7.
+ * A frozen tab keeps its lock. So a visible tab probes the leader, and steals the lock after 3 s without an answer.
+ * When the frozen tab thaws, its term is over: the store refuses its rows, also a new `after` of a message. So what
+ * it still sends are repeats, which the server recognizes by their ids. Spec: P-4.7.
  */
 export class Tab implements Shared {
   readonly transport: Transport
@@ -59,24 +57,24 @@ export class Tab implements Shared {
   readonly #seam: Seam
   readonly #hub: Hub
   readonly #channel: Channel
-  readonly #rows = new Map<string, unknown>() // all that this tab knows, as it would be in the store
-  readonly #connections = new Map<number, ConnectionEvents>() // through the tab that leads, by number
+  readonly #rows = new Map<string, unknown>() // all rows as this tab knows them
+  readonly #connections = new Map<number, ConnectionEvents>() // connections through the leading tab, by number
   readonly #known = new Set<string>() // tabs whose end is watched
   readonly #closed = new AbortController()
   #connection = 0 // number of the newest one
-  #settled: readonly Outgoing[] = [] // whose rows stay, because their entries are not there yet
-  #term = 0 // in which this tab leads; 0: it does not
-  #taken = true // the store has what this tab knows, since its term began
+  #settled: readonly Outgoing[] = [] // settled messages whose rows stay until their entries are there
+  #term = 0 // the term in which this tab leads; 0: it does not lead
+  #taken = true // all rows were written since the term began
   #otherTerm = 0 // the newest term of another tab
-  #release: (() => void) | undefined // of the lock
-  #queue: Promise<unknown> = Promise.resolve() // what uses the database waits for what began before
+  #release: (() => void) | undefined // releases the lock
+  #queue: Promise<unknown> = Promise.resolve() // each use of the database waits for the former ones
   #running = false
-  #contending = false // waits for the lock
+  #contending = false // it waits for the lock
   #loaded = false
-  #wiped = false // another tab removes the data
+  #wiped = false // another tab removes the data of the account
   #hiddenAt = 0 // when the person turned away from this tab
-  #unanswered = 0 // probes since the tab that leads was heard last
-  #unset: (() => void) | undefined // of the next probe
+  #unanswered = 0 // probes since the leading tab was last heard
+  #unset: (() => void) | undefined // cancels the next probe
 
   constructor(db: Database, browser: Browser, seam: Seam) {
     this.#db = db
@@ -89,7 +87,7 @@ export class Tab implements Shared {
     this.store = {
       load: () => this.#load(),
       write: (rows, durable) => {
-        const term = this.#term // in which the client has decided what the rows say
+        const term = this.#term // the term in which the core made these rows
         return this.#alone(() => this.#write(rows, durable, term))
       },
       close: () => this.#close(),
@@ -103,7 +101,7 @@ export class Tab implements Shared {
     void this.#hold(this.#lockOf(this.#id))
   }
 
-  /** The client connects, or does not any more: only one that does can lead. */
+  /** Notes whether the client runs: only a tab whose client runs can lead. */
   running(on: boolean): void {
     this.#running = on
     if (on) {
@@ -134,7 +132,7 @@ export class Tab implements Shared {
     })
   }
 
-  /** Runs f after what has begun before. */
+  /** Runs f after all earlier uses of the database have ended. */
   #alone<T>(f: () => Promise<T>): Promise<T> {
     const next = this.#queue.then(f)
     this.#queue = next.catch(() => {})
@@ -154,11 +152,11 @@ export class Tab implements Shared {
       } catch (why) {
         if (!(why instanceof Fenced)) throw why
         if (term === this.#term) this.#demote()
-        outbox = composed // of others the tab that leads knows more
+        outbox = composed // the new leader knows the other rows better
       }
     }
     if (outbox.length > 0) await this.#db.write(outbox, durable)
-    this.#tell([...outbox, ...rows.filter(({ value }) => (value as { readonly wantRead?: number } | null)?.wantRead)]) // who leads stores what was read
+    this.#tell([...outbox, ...rows.filter(({ value }) => (value as { readonly wantRead?: number } | null)?.wantRead)]) // the leading tab stores the read cursors
   }
 
   #tell(rows: readonly Row[]): void {
@@ -177,7 +175,7 @@ export class Tab implements Shared {
     if (this.#wiped) return this.#close()
     this.#post({ kind: 'wiped' })
     await this.#close()
-    await this.#db.wipe() // also if another tab begins to do so meanwhile
+    await this.#db.wipe() // even if another tab does the same
   }
 
   // --- who leads ---
@@ -191,7 +189,9 @@ export class Tab implements Shared {
     return this.#browser.locks.request(name, {}, () => new Promise<void>((resolve) => this.#closed.signal.addEventListener('abort', () => resolve())))
   }
 
-  /** Waits for the lock and leads while this tab has it; `now`: only if it is free. */
+  /**
+   * Waits for the lock, and leads while this tab has it. `now`: it does not wait, and leads only if the lock is free.
+   */
   #contend(now = false): Promise<void> {
     if (this.#contending || this.#term > 0) return Promise.resolve()
     this.#contending = !now
@@ -200,7 +200,7 @@ export class Tab implements Shared {
         this.#contending = false
         if (!lock) return settled()
         return this.#lead(settled)
-      }).catch(() => this.#demote()).finally(settled) // it was taken away, or the tab is closed
+      }).catch(() => this.#demote()).finally(settled) // another tab has stolen it, or this tab is closed
     })
   }
 
@@ -235,7 +235,7 @@ export class Tab implements Shared {
     await held
   }
 
-  /** This tab leads no more. */
+  /** Stops leading, and waits for the lock again. */
   #demote(): void {
     if (this.#term === 0) return
     this.#term = 0
@@ -250,7 +250,10 @@ export class Tab implements Shared {
     }
   }
 
-  /** Asks whether the tab that leads is there, while the person sees this one. */
+  /**
+   * Sends a probe to the leading tab, and a further one each second while this tab is visible. After 3 unanswered
+   * ones it steals the lock.
+   */
   #probe(): void {
     this.#unset?.()
     this.#unset = undefined
@@ -281,7 +284,7 @@ export class Tab implements Shared {
         return
       case 'outbox':
         put(this.#rows, m.rows.filter(isOutgoing) as readonly Row[])
-        this.#seam.outbox(m.rows, false) // who tells does not lead, so it has sent nothing
+        this.#seam.outbox(m.rows, false) // the sender does not lead, so it has sent nothing
         return
       case 'probe':
       case 'open':
@@ -297,7 +300,7 @@ export class Tab implements Shared {
   #fromOther(m: ToLeader): void {
     this.#watch(m.tab)
     if (m.kind !== 'probe') {
-      if (m.kind === 'open') this.settled([]) // it may have loaded their rows
+      if (m.kind === 'open') this.settled([]) // the new tab may have loaded their rows
       this.#hub.take(m)
       return
     }
@@ -310,8 +313,8 @@ export class Tab implements Shared {
   }
 
   /**
-   * Notices when a tab is gone: its lock is free then. What it has composed and told nobody is
-   * in the store. A tab that is new may have read there what one before it has told nobody.
+   * Watches the lock of another tab, to notice when that tab is gone. It reads the outbox in the store then, and
+   * now: the tab, or one before it, may have stored messages without telling this tab.
    */
   #watch(tab: string): void {
     if (this.#known.has(tab) || tab === this.#id) return
@@ -321,11 +324,11 @@ export class Tab implements Shared {
       if (!this.#known.delete(tab)) return
       this.#hub.gone(tab)
       this.#readOutbox()
-    }).catch(() => {}) // this tab is closed, or leads no more
+    }).catch(() => {}) // this tab is closed, or does not lead any more
   }
 
   #readOutbox(): void {
-    this.#alone(() => this.#db.load()).then((rows) => this.#seam.outbox(rows.filter(isOutgoing), true), () => {}) // the next write says why
+    this.#alone(() => this.#db.load()).then((rows) => this.#seam.outbox(rows.filter(isOutgoing), true), () => {}) // the next write throws the error
   }
 
   #fromLeader(m: Exclude<TabMessage, ToLeader | FromAny>): void {
@@ -381,7 +384,7 @@ export class Tab implements Shared {
     }
   }
 
-  /** Ends the connections through another tab. */
+  /** Ends all connections that go through another tab. */
   #dropAll(why: string): void {
     const all = [...this.#connections.values()]
     this.#connections.clear()
