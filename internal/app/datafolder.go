@@ -14,9 +14,9 @@ import (
 var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile,
 	addressesFile, nodeFile, "tokens"}
 
-// isAlone refuses a data folder of another running server, whose addresses and setup link would be replaced:
-// the embedded store has a lock of its own, and with store.postgres nothing else has one. It warns of an
-// unused store in the folder.
+// isAlone fails if another running server uses the data folder, whose addresses and
+// setup link would be replaced. It is for store.postgres: the embedded store has a
+// lock of its own. It warns of an embedded store in the folder, which is not used.
 func (a *App) isAlone() error {
 	dir := a.cfg.Store.Dir
 	if f, err := os.Open(filepath.Join(dir, addressesFile)); err == nil {

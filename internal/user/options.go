@@ -27,16 +27,16 @@ type Options struct {
 	StolenPasswords string
 
 	// Loopback tells whether only this host reaches the server. Then people may register in the
-	// default tenant, as long as nothing else is configured or set. nil: other hosts do.
+	// default tenant, unless something else is configured or set. nil: other hosts reach it.
 	Loopback func() bool
 
-	// Changed is called with an account whose tokens a change has ended, when the change is durable
-	// or its outcome unknown: the sessions of the account, on all nodes, have to be rechecked. It
-	// must not block. nil: nothing is called.
+	// Changed is called with an account whose tokens a change has ended, when
+	// the change is durable or its outcome unknown: all nodes have to recheck
+	// the sessions of the account. It must not block. nil: nothing is called.
 	Changed func(im.Account)
 }
 
-// Rates limit attempts, averaged over the period and at once. Negative: there is no limit.
+// Rates limit attempts: on average over the period, and at once. Negative: there is no limit.
 type Rates struct {
 	Logins        int // to one account in a minute, from one address or by one device that is known; 5
 	LoginsPerIP   int // from one address in a minute, by devices that are not known; 20
