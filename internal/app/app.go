@@ -72,7 +72,7 @@ type Options struct {
 	Log     *slog.Logger
 	Banner  io.Writer // where the start and the end are announced; nil: nowhere
 	Version string
-	Lines   *console.Lines // that keep what Log writes; nil: the server keeps them itself
+	Lines   *console.Lines // keeps what Log writes; nil: New makes one
 
 	Terminal   bool          // Banner is a terminal
 	LogDropped func() uint64 // how many lines Log has dropped; nil: it drops none
@@ -185,7 +185,7 @@ func (a *App) open(ctx context.Context) error {
 	if err := a.readCertificate(); err != nil {
 		return err
 	}
-	if err := a.shareFiles(); err != nil { // before anything opens one
+	if err := a.shareFiles(); err != nil { // before anything opens a file
 		return err
 	}
 	a.budgets = ShareMemory(0, a.cfg)
@@ -264,7 +264,7 @@ func (a *App) open(ctx context.Context) error {
 		})
 	}
 	a.setup, err = a.staff.OpenSetup(ctx)
-	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
+	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes no writes now, and /readyz says so
 		a.log.Warn("no setup link was made: restart the server when the store takes writes", "err", e)
 	} else if err != nil {
 		return err

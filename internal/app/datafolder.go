@@ -37,13 +37,13 @@ func (a *App) isAlone() error {
 func closeFolder(dir string, log *slog.Logger) error {
 	i, err := os.Stat(dir)
 	if os.IsNotExist(err) {
-		return nil // it is made closed
+		return nil // it will be made closed to others
 	}
 	if err != nil {
 		return fmt.Errorf("look at the data folder: %w", err)
 	}
 	if i.Mode().Perm()&0o077 == 0 {
-		return nil // nobody reaches what is in it
+		return nil // others cannot enter it
 	}
 	owner, ok := i.Sys().(*syscall.Stat_t)
 	if shared := i.Mode()&os.ModeSticky != 0; shared || ok && int(owner.Uid) != os.Geteuid() {

@@ -76,7 +76,7 @@ func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsRes
 	return r
 }
 
-// limitsWith returns the limits in force, with those of m in place of their own unless they are 0 in m.
+// limitsWith returns the limits in force, changed to those of m that are not 0.
 func (a *App) limitsWith(m *petrelv1.ServerLimits) session.Limits {
 	l := *a.hub.Limits()
 	all := fields(&l)

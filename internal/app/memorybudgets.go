@@ -55,10 +55,10 @@ var goMemLimit = debug.SetMemoryLimit(-1)
 // httpBytes is the least memory of a connection of the HTTP server, with HTTP/2.
 const httpBytes = 48 << 10
 
-// HTTP bounds the connections of the HTTP server beside those of clients: strangers open them.
+// HTTP returns how many connections the HTTP server may have beside those of clients. Strangers open them.
 func (b *Budgets) HTTP() int { return int(max(b.Total/8/httpBytes, 64)) }
 
-// leastMemory is enough memory of a server for a few people.
+// leastMemory is enough memory for a server of a few people.
 const leastMemory = 64 << 20
 
 // Sum returns the budgets of all parts together.

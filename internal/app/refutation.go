@@ -20,8 +20,8 @@ var ErrRewound = store.ErrRewound
 // cannot be read.
 var ErrDamaged = store.ErrCorrupt
 
-// refuteTime bounds how long this node waits until the others have
-// stopped. A node that does not answer finds the note in the store.
+// refuteTime bounds how long this node waits for the answers of the
+// others. A node that does not answer finds the note in the store.
 const refuteTime = 300 * time.Millisecond
 
 // refutations tell the other nodes to stop, because the store that they

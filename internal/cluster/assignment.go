@@ -8,9 +8,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// It is rendezvous hashing with a bound. Each pair of a feed and a node has a score.
-// Pairs are taken from the highest score down, and a node that has its even part, rounded
-// up, gets no more. So a node that joins or leaves moves little more than its own part.
+// share returns the node that should own each feed. The same nodes, in any order, give the same answer on
+// every node.
+//
+// It is rendezvous hashing with a bound. Each pair of a feed and a node has a score. Pairs are taken from
+// the highest score down, and a node that has its even part, rounded up, gets no more. So a node that
+// joins or leaves moves little more than its own part.
 func share(feeds []store.Feed, nodes []im.Node) map[store.Feed]im.Node {
 	out := make(map[store.Feed]im.Node, len(feeds))
 	if len(nodes) == 0 {

@@ -173,7 +173,7 @@ type Cluster struct {
 	ownSeen  time.Time // when it was seen to move
 	shares   map[store.Feed]im.Node
 	sharers  []im.Node                  // the nodes of shares, sorted
-	deaf     struct{ read, write bool } // the last read of the rows failed; the last write of the own row did
+	deaf     struct{ read, write bool } // the last read of the rows, or write of the own row, failed
 }
 
 // work is a run of a Cluster.
@@ -196,7 +196,7 @@ const (
 	beatEvery  = time.Second            // writes of the own row
 	settleTime = time.Second            // wait of a new node before it takes feeds
 	storeWait  = 2 * time.Second        // for a call of the store
-	gather     = 10 * time.Millisecond  // changes that are told together
+	gather     = 10 * time.Millisecond  // wait for further changes before a beacon or a row
 	maxOpening = 32                     // takeovers at a time
 	// maxMoving is how many feeds this node hands over at a time. They have no owner meanwhile, and
 	// their sends wait. If the database is slow, all feeds that move at the same time are slow.

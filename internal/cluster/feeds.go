@@ -260,7 +260,7 @@ func (c *Cluster) close(w *work, f *feed, handOver bool, wait time.Duration) {
 	c.handOver(w, f.id, e)
 	c.mu.Lock()
 	c.moving--
-	c.phaseLocked(f, f.phase) // a drain counts moving feeds, too
+	c.phaseLocked(f, f.phase) // wakes Drain, which counts moving feeds, too
 	c.decideLocked()
 	c.mu.Unlock()
 }
@@ -303,7 +303,7 @@ func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(
 		e = f.epoch
 		c.mu.Unlock()
 		reply(e)
-	case f.phase == closing, c.routes[id].Load().epoch > e: // it has been elsewhere since
+	case f.phase == closing, c.routes[id].Load().epoch > e: // the feed has been elsewhere since
 		c.mu.Unlock()
 		reply(0)
 	default:
@@ -327,7 +327,7 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	case o == nil:
 		return
 	case o.phase == opening:
-		o.lostIn = max(o.lostIn, e) // the former owner may have reported it late
+		o.lostIn = max(o.lostIn, e) // the loss of a former Owner may be reported late
 		return
 	case o.phase != open || o.epoch != e:
 		return
@@ -360,7 +360,7 @@ func (c *Cluster) Drain(ctx context.Context) error {
 		switch {
 		case left == 0:
 			return nil
-		case nobody: // or not any more: all nodes of a cluster may be told to stop at once
+		case nobody: // also later: all nodes of a cluster may be told to stop at once
 			c.Resume()
 			return fmt.Errorf("drain %s: %w", c.self, ErrNobody)
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// apartAfter is how long a node has to be outside of the majority before
-	// it counts as apart. It is outside presentFor after its last beacon.
+	// apartAfter is how long a node has to be outside of the majority before it
+	// counts as apart. A node whose beacons stop is outside after presentFor.
 	apartAfter = 2 * time.Second
 
 	// freshFor is the greatest age of the records by which nodes are judged. While

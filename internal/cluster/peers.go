@@ -13,7 +13,7 @@ import (
 
 const (
 	expiry      = 5 * time.Second         // if a row is unchanged for so long, its node is gone
-	expirySoon  = 2 * time.Second         // the same, if the bus does not have it either
+	expirySoon  = 2 * time.Second         // the same, if the node is not on the bus either
 	missedSoon  = 2                       // own beats that have to be read in that time, for expirySoon
 	presentFor  = 1500 * time.Millisecond // after a beacon, its node counts as on the bus for so long
 	steadyGap   = 1500 * time.Millisecond // longest time between two reads of the rows that counts

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	slowRead  = 200 * time.Millisecond // of the rows; later ones are late
-	slowAfter = 2 * time.Second        // of late reads, at least two
+	slowRead  = 200 * time.Millisecond // a read of the rows that takes longer is late
+	slowAfter = 2 * time.Second        // so long all reads must be late, at least two
 	slowTimes = 4
 	keptReads = 4
 )

@@ -16,7 +16,7 @@ type Names struct {
 	Seq   uint64   // of the entry
 	Users []string // ascending; may contain users who are not members: they get nothing
 	All   bool     // all members
-	But   im.User  // except the sender
+	But   im.User  // the sender, whom an entry never mentions
 }
 
 func (n *Names) has(u im.User) bool {
@@ -58,8 +58,8 @@ func (n *named) add(names *Names, at int, row []byte) {
 	n.all = append(n.all, namedRow{names, at, row})
 }
 
-// of returns the rows that mention u, among as many rows as named by rows, beginning
-// with the index from; nil: none does. The result is valid until the next call.
+// of returns those rows that mention u among the rows with the indexes from
+// to from+rows−1; nil: none does. The result is valid until the next call.
 func (n *named) of(u im.User, from, rows int) *namedRows {
 	var places [4]int // there are seldom more
 	at := places[:0]

@@ -352,8 +352,8 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	}
 }
 
-// haveSync has p let users sync who are online there, if this process
-// may have chosen recipients of entries without them.
+// haveSync asks p to have users sync who are online there, if this
+// process may have chosen recipients of entries without them.
 func (n *Nodes) haveSync(p *node, users []uint64) {
 	if len(users) > 0 && n.recipientsChosen.Load() {
 		n.send(p, &clusterpb.Online{Resync: users}, stream.Hint{})

@@ -188,8 +188,8 @@ func (t *Table) hashes(part int) []uint64 {
 	return all
 }
 
-// ofAccount returns the outboxes in list that belong to a. Mostly that
-// is list itself: the others are of another account with the same hash.
+// ofAccount returns the outboxes in list that belong to a. That is list
+// itself, unless another account has the same hash.
 func ofAccount(a im.Account, list []*Outbox) []*Outbox {
 	for _, o := range list {
 		if o.Account != a {

@@ -47,7 +47,7 @@ type Outbox struct {
 	pending []byte     // from bufPool, unless borrowed
 	limit   int32      // bytes; negative: no limit; never changes
 	backlog int32      // bytes that the transport still holds, because the socket is full
-	end     *im.Error  // set once: the writer closes the connection with it after what is pending
+	end     *im.Error  // set once: the writer closes the connection with it after the pending bytes
 	dirty   bool       // is in the flusher's list
 	lagged  bool       // the client was told that it lags, and has not synced yet
 	// the welcome is not sent yet: events are dropped, since the client reads everything after the welcome
@@ -56,7 +56,7 @@ type Outbox struct {
 
 	// The send window: the sends of this connection that have no answer yet. Only
 	// Window and answers touch it.
-	unansweredSends int32 // fills the room after the flags
+	unansweredSends int32 // an int32, to fill the gap after the flags
 	unansweredBytes int
 
 	focus     *focus     // nil: the client wants everything whole, and no hint is owed
@@ -89,7 +89,7 @@ var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b 
 // one would keep the memory of one burst for ever.
 const maxPooled = 64 << 10
 
-// Encoding is how frames are encoded for this connection.
+// Encoding returns how frames are encoded for this connection.
 func (o *Outbox) Encoding() wire.Encoding { return o.enc }
 
 // Answer adds a frame that must not be dropped. It encodes the frame before it takes the lock: a large

@@ -11,10 +11,10 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// OnPresencePolicy sets the handlers of changes of presence policies. The handler one gets each
-// change that another node announces. Its watcher is the only user whom the change concerns; empty:
-// it concerns all. Its peer says that a has written to the watcher. The handler all is called when
-// changes may have been missed. Neither may block. OnPresencePolicy is called before the streams run.
+// OnPresencePolicy sets the handlers of changes of presence policies. one is called for each change that
+// another node announces: a is the user who is seen; watcher is the only user whom the change concerns,
+// or empty if it concerns all; peer means that a has written to watcher. all is called when changes may
+// have been missed. Neither handler may block. OnPresencePolicy is called before the streams run.
 func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bool), all func()) {
 	n.streams.Handle(cluster.KindPresencePolicy, func(from im.Node, payload []byte) {
 		var m clusterpb.PresencePolicy

@@ -26,7 +26,7 @@ type Revocations struct {
 // NewRevocations makes a Revocations that knows every revocation until now.
 func NewRevocations() *Revocations { return &Revocations{began: time.Now()} }
 
-// Now is the present moment.
+// Now returns the present moment.
 func (r *Revocations) Now() time.Duration { return time.Since(r.began) }
 
 // KnownUntil returns the moment up to which every revocation is known.
@@ -48,9 +48,9 @@ type validity struct {
 	doubtedAt   time.Duration // it may have become void at this moment; 0: no reason for doubt
 }
 
-// knownAt returns the last moment at which the session is known to have been valid. While the
-// session is in doubt, only the store can move this moment: the revocation that caused the doubt
-// is announced already, so that other nodes announce nothing more proves nothing about it.
+// knownAt returns the last moment at which the session is known to have been valid. While
+// the session is in doubt, only the store can move this moment: another node has announced
+// the revocation that caused the doubt already, so its later answers prove nothing about it.
 func (v *validity) knownAt() time.Duration {
 	if v.doubtedAt != 0 {
 		return v.validAt

@@ -86,9 +86,9 @@ func (p *Presence) step() time.Duration {
 	return min(next, p.handOut(now, next == tellPause), p.ask(now), p.settleLeaving(now))
 }
 
-// handOut sends sessions the presences that they are owed. With more, the loop still finds further
-// ones, and handOut waits for up to gatherAtMost. After the death of a node, most sessions that
-// watch one of its users watch others of them, too, and one write for all costs less.
+// handOut sends sessions the presences that they are owed. If more is set, the loop is about to find
+// further ones, and handOut waits for them, for gatherAtMost at most. After the death of a node, most
+// sessions that watch one of its users watch others of them, too, and one write for all costs less.
 func (p *Presence) handOut(now time.Time, more bool) time.Duration {
 	if len(p.owing) == 0 {
 		p.owing, p.gathering = nil, time.Time{}
@@ -139,7 +139,7 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 		}
 		t := p.changed[0]
 		p.changed = p.changed[1:]
-		t.noted = false // before the question: a later change is noted again
+		t.noted = false // before the table is asked: a later change is noted again
 		p.mu.Unlock()
 		online := p.o.Table.Online(t.hash)
 		switch {

@@ -202,7 +202,7 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 		x.view = a.view()
 		s.tell(x.w, a.as(t))
 	default:
-		if a := t.away[u]; a != nil && x.view == blockerOnline && r.block.LastMs != 0 { // as a later watch gets it
+		if a := t.away[u]; a != nil && x.view == blockerOnline && r.block.LastMs != 0 { // as a later watch shows it
 			a.lastMs = r.block.LastMs
 		}
 	}

@@ -11,7 +11,7 @@ import (
 const PerToken = 8 << 10
 
 // A Pace delays the requests of each key so that they keep its limit. A request that
-// would wait longer than patience is refused, after a delay too (Late): so a client that
+// would wait longer than patience is refused after the delay of Late: so a client that
 // repeats refused requests at once does not send more of them. A nil Pace delays nothing.
 type Pace[K comparable] struct {
 	limit Limit

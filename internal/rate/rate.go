@@ -77,7 +77,7 @@ func (b *Bucket) wait(now time.Time, l Limit, most time.Duration, n int) time.Du
 		return 0
 	}
 	at, room := moment(now), l.room()
-	// No bucket can be emptier than that. It would seem so after a now from another clock.
+	// No bucket is emptier than that, even if an earlier now came from another clock.
 	b.full = min(max(b.full, at), at+room+int64(most))
 	if wait := time.Duration(b.full-at-room) + time.Duration(n)*l.Every; wait > 0 {
 		return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
@@ -115,8 +115,8 @@ type slot struct {
 	bucket Bucket
 }
 
-// MaxBuckets is how many buckets of a table may be in use; they take
-// 1 MiB. The bucket of a key stands in one of so many slots as ways says.
+// MaxBuckets is how many buckets of a table may be in use; they take 1 MiB.
+// A key may use any of ways slots of the table, and gets one of them.
 const (
 	MaxBuckets  = 1 << 16
 	minBuckets  = 1 << 6
@@ -177,7 +177,7 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 		}
 		b.bucket.wait(now, c.Limit, most, 1)
 		b.bucket.take(c.Limit, max(c.Tokens, 1))
-		if !b.bucket.Full(now) { // as it stays where there is no limit
+		if !b.bucket.Full(now) { // it stays full if there is no limit
 			t.putLocked(now, b)
 		}
 	}

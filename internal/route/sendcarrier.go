@@ -313,7 +313,7 @@ func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 	}
 }
 
-// answered removes a send that another node has decided from its lane. It returns the origin to
+// answered removes from its lane a send that another node has decided. It returns the origin to
 // answer on a connection; for a send of the server itself it calls Done. A send that came from a
 // third node is not answered from here: that node sends it again, to the owner that it knows then.
 func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fanout.Origin, bool) {

@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Drain makes the hub refuse hellos and sends with draining. Sessions stay connected, and other requests go on.
+// Drain makes the hub refuse hellos and sends (draining). Sessions stay connected, and other requests go on.
 func (h *Hub) Drain() { h.draining.Store(true) }
 
 // Draining tells whether the hub refuses hellos and sends.

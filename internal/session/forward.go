@@ -14,7 +14,7 @@ import (
 // forwards holds forwards until their source is read, and the later sends of the same session to the same
 // conversation, which must not pass them. The windows of the sessions bound their number. Spec: P-4.3, P-5.10.
 type forwards struct {
-	n atomic.Int64 // number of lines; 0: sends other than forwards need no look at lines
+	n atomic.Int64 // number of lines; 0: only a forward needs a line
 
 	mu    sync.Mutex // tier 0; guards the field below
 	lines map[lineKey][]*conv.Send

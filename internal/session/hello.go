@@ -65,8 +65,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 	}
 }
 
-// hello has a worker check a hello. The answer is the welcome or an
-// error, and the first frame that the client gets.
+// hello has a worker check a hello. The first frame that the client gets
+// is the answer: the welcome or an error.
 func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 	s.phase.Store(checksHello)
 	at := k.Now()

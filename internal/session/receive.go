@@ -52,7 +52,7 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	return true
 }
 
-// answerMalformed answers a frame that cannot be decoded with invalid, which is settled, and keeps the
+// answerMalformed answers an undecodable frame with the settled code invalid, and keeps the
 // connection. If it ended the connection, the client would send the same message on every new one. It
 // returns false, and answers nothing, before the welcome, if the frame has no readable id, and for a
 // text message with bad UTF-8. The frame counts as a send against the rate. Spec: P-2.3, P-2.4.

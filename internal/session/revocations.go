@@ -107,8 +107,8 @@ func (b *barrier) handle(from im.Node, payload []byte) {
 	}
 }
 
-// advanceLocked notes the moment up to which all revocations are known. Each asked node has answered a
-// newest barrier, and the moment is the time at which the oldest of these was sent. While a sweep is
+// advanceLocked notes the moment up to which all revocations are known. It takes the newest barrier that
+// each asked node has answered: the moment is when the oldest of these barriers was sent. While a sweep is
 // wanted, it does nothing until the store has answered a recheck that began after the sweep was wanted.
 func (b *barrier) advanceLocked() {
 	if wanted := b.rechecks.sweepWanted.Load(); wanted != 0 && b.rechecks.storeAnswered.Load() < wanted {

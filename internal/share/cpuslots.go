@@ -20,7 +20,7 @@ func NewTurns(cores int) Turns { return make(Turns, max(1, cores)) }
 // Begin waits for a turn, which lasts until End.
 func (t Turns) Begin() { t <- struct{}{} }
 
-// End lets another work begin.
+// End ends the turn, so that other work may begin.
 func (t Turns) End() { <-t }
 
 // Do waits for a turn and calls f. The turn ends with f, or after mayCompute. f must not call Do.

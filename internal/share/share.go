@@ -62,9 +62,9 @@ type user struct {
 }
 
 // A user who has no jobs pays off what they used: payOff milliseconds without jobs pay for one
-// millisecond of a worker. If one millisecond paid for one, a user who pauses after each job as
-// long as the job took could use half of a worker's time for ever, and would still be the first
-// each time. After rememberFor without jobs, a user owes nothing, however much they used.
+// millisecond of a worker. If one millisecond paid for one, a user who follows each job by a
+// pause of the same length could use half of a worker's time for ever, and would still be the
+// first each time. After rememberFor without jobs, a user owes nothing, however much they used.
 const (
 	payOff      = 10
 	rememberFor = 10 * time.Second

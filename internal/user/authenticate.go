@@ -100,10 +100,10 @@ func standing(d *storepb.Device, login uint64) error {
 	return nil
 }
 
-// Standing returns nil if sessions that began with a token may go on. They may although
+// Standing returns nil if sessions that began with a token may go on. They may go on after
 // the token has expired. It costs one read of the store, and another one if the answer is
-// revoked: a change that voids all tokens of a user, or disables the user, also voids
-// each device and raises the epoch. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
+// revoked: a change that voids all tokens of a user, or disables the user, also voids each
+// device and raises the epoch. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
 func (us *Users) Standing(ctx context.Context, id Identity) error {
 	err := us.stands(ctx, id)
 	if im.CodeOf(err) != im.CodeRevoked {

@@ -51,7 +51,7 @@ func looks(u im.User) []string {
 // _alice_ are alice, 4nna is anna. It begins with ~, which is in no user id and in no other form.
 func guess(u im.User) string { return "~" + asRead(cmp.Or(strings.Trim(string(u), signs), string(u))) }
 
-// signs are the characters of user ids that are no letters or digits.
+// signs are the characters of user ids that are neither letters nor digits.
 const signs = "._@+-"
 
 // asDigits replaces characters that look alike, and digits and w, which

@@ -14,13 +14,13 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time // token times and rates; nil: the wall clock
 
-	AccessTTL    time.Duration // of access tokens of devices; 1 h
-	RefreshTTL   time.Duration // of refresh tokens; 30 days
+	AccessTTL    time.Duration // of access tokens of devices; 0: 1 h
+	RefreshTTL   time.Duration // of refresh tokens; 0: 30 days
 	Registration Registration  // in tenants that have no setting of their own; 0: see Loopback
 	ManyPerKind  bool          // a login does not replace the other devices of its kind
 	Rates        Rates
 	JWT          *idp.Options  // nil: Exchange is unsupported
-	PasswordWork password.Work // of hashes of passwords; what OWASP advises: 19 MiB, two passes
+	PasswordWork password.Work // of password hashes; zero: what OWASP advises, 19 MiB and two passes
 
 	// StolenPasswords is a file with the hashes of forbidden passwords: SHA-1, sorted, one a line;
 	// "": none. It is read at every choice of a password.
@@ -38,11 +38,11 @@ type Options struct {
 
 // Rates limit attempts: on average over the period, and at once. Negative: there is no limit.
 type Rates struct {
-	Logins        int // to one account in a minute, from one address or by one device that is known; 5
-	LoginsPerIP   int // from one address in a minute, by devices that are not known; 20
-	Registrations int // from one address in an hour; 10
-	LookUps       int // of other users, by one user in a minute; 30
-	Refreshes     int // by one user in a minute; 60
+	Logins        int // to one account in a minute, from one address or by one device that is known; 0: 5
+	LoginsPerIP   int // from one address in a minute, by devices that are not known; 0: 20
+	Registrations int // from one address in an hour; 0: 10
+	LookUps       int // of other users, by one user in a minute; 0: 30
+	Refreshes     int // by one user in a minute; 0: 60
 }
 
 func (o *Options) fill() {
