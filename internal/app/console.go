@@ -79,8 +79,8 @@ func (a *App) parts() []*petrelv1.Gauge {
 	return list
 }
 
-// noteRefusal keeps a refusal of a session for the console. A request
-// that was refused for lack of a right also goes to the audit log.
+// noteRefusal keeps a refusal of a session for the console. If it is for
+// lack of a right, and not of a send, it also goes to the audit log.
 func (a *App) noteRefusal(r session.Refusal) {
 	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account,
 		Device: r.Who.Device, Address: r.Remote}

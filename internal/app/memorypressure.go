@@ -10,9 +10,9 @@ import (
 	"github.com/petrel-im/petrel/internal/config"
 )
 
-// LimitMemory sets the memory limit of the garbage collector, unless GOMEMLIMIT has set one. The
-// limit is a part of the memory in the configuration: the rest is for memory outside the collector,
-// such as buffers of sockets and pages of the program. It returns the limit in bytes, for Options.
+// LimitMemory sets the memory limit of the garbage collector, unless GOMEMLIMIT has set one.
+// The limit is a part of Budgets.Total: the rest is for memory outside the collector, such as
+// buffers of sockets and pages of the program. It returns the limit in bytes, for Options.
 func LimitMemory(c *config.Config) int64 {
 	if goMemLimit != math.MaxInt64 {
 		return goMemLimit

@@ -124,7 +124,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	return n
 }
 
-// Run has users sync who may have missed events, until ctx ends.
+// Run sends lagged frames to users who may have missed events, until ctx ends.
 func (n *Nodes) Run(ctx context.Context) error {
 	n.resync.run(ctx)
 	return nil
@@ -352,8 +352,8 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	}
 }
 
-// haveSync asks p to have users sync who are online there, if this
-// process may have chosen recipients of entries without them.
+// haveSync asks p to send lagged frames to users who are online there,
+// if this process may have chosen recipients of entries without them.
 func (n *Nodes) haveSync(p *node, users []uint64) {
 	if len(users) > 0 && n.recipientsChosen.Load() {
 		n.send(p, &clusterpb.Online{Resync: users}, stream.Hint{})

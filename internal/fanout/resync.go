@@ -18,8 +18,8 @@ const (
 	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table sync
 )
 
-// resync has users of this node sync who may have missed events, because
-// another node did not know of them or because its frames were lost.
+// resync sends lagged frames to sessions of this node that may have missed events,
+// because another node did not know of their users or because its frames were lost.
 type resync struct {
 	table    *Table
 	sessions *atomic.Uint64 // counts those that have to sync
@@ -66,7 +66,7 @@ func (r *resync) take() (users []uint64, part int) {
 	return nil, takeLowestBit(&r.parts)
 }
 
-// run has users sync until ctx ends.
+// run sends lagged frames to the noted users until ctx ends.
 func (r *resync) run(ctx context.Context) {
 	for {
 		users, part := r.take()
@@ -91,7 +91,7 @@ func (r *resync) run(ctx context.Context) {
 	}
 }
 
-// tell has the sessions of users sync, and returns how many sessions these are.
+// tell sends lagged frames to the sessions of users, and returns the number of these sessions.
 func (r *resync) tell(users []uint64) (sessions int) {
 	var k WakeUps
 	for _, h := range users {

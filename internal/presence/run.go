@@ -64,7 +64,7 @@ func (s *step) tell(w *Watch, x *petrelv1.Presence) {
 	s.room--
 }
 
-// tellAll notifies the watchers of t who may see it.
+// tellAll sends the presence of t to those of its watchers who may see it.
 func (s *step) tellAll(t *target) {
 	x := t.as(visible)
 	for _, to := range t.watchers {
@@ -127,8 +127,7 @@ func (p *Presence) endWatches() {
 	}
 }
 
-// tellChanges shows users as online who have come, and has users who
-// have gone shown as offline after holdOnline.
+// tellChanges shows users who came online, and puts users who went offline into pending.
 func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
 		p.mu.Lock()

@@ -95,13 +95,13 @@ func (b *Bucket) take(l Limit, n int) {
 // Full tells whether the bucket is as good as a new one.
 func (b *Bucket) Full(now time.Time) bool { return b.full <= moment(now) }
 
-// Table has a bucket for each key, in memory that is bounded. It grows while more buckets are
-// in use, and shrinks when fewer are. A full bucket is not in use: a new one is the same.
+// Table has a bucket for each key, in memory that is bounded. It grows while more buckets are in use, and
+// shrinks when fewer are. A full bucket is not in use: a new one is the same.
 //
-// If a new key finds no room in a table that cannot grow, the fullest bucket of a few is forgotten:
-// it refuses least, and its key has a full bucket again. So attackers who use many names or
-// addresses have nobody else refused, and they have to empty as many buckets as there are before
-// they win tries by it. A secret decides which buckets these few are, so nobody can aim at a bucket.
+// If a new key finds no room in a table that cannot grow, the fullest bucket of a few is forgotten: it
+// refuses least, and its key has a full bucket again. So attackers who use many names or addresses do not
+// get others refused. They gain tries only after they have emptied as many buckets as there are. A secret
+// decides which buckets these few are, so nobody can aim at a bucket.
 type Table[K comparable] struct {
 	mu     sync.Mutex // tier 0; guards the fields below
 	seed   maphash.Seed

@@ -170,7 +170,7 @@ func (h *Hub) AttachStreams(s *stream.Streams, others func() []im.Node) {
 }
 
 // Changed has every node recheck the sessions of an account, because some of the account's
-// tokens may have been revoked. It does not block. It is the value of user.Options.Changed.
+// tokens may have been revoked. It does not block. It is for user.Options.Changed.
 func (h *Hub) Changed(a im.Account) {
 	h.rechecks.account(a)
 	if h.barrier != nil {

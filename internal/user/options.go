@@ -17,7 +17,7 @@ type Options struct {
 	AccessTTL    time.Duration // of access tokens of devices; 0: 1 h
 	RefreshTTL   time.Duration // of refresh tokens; 0: 30 days
 	Registration Registration  // in tenants that have no setting of their own; 0: see Loopback
-	ManyPerKind  bool          // a login does not replace the other devices of its kind
+	ManyPerKind  bool          // whether a login leaves the other devices of its kind logged in
 	Rates        Rates
 	JWT          *idp.Options  // nil: Exchange is unsupported
 	PasswordWork password.Work // of password hashes; zero: what OWASP advises, 19 MiB and two passes

@@ -23,7 +23,7 @@ type rates struct {
 type userKey struct {
 	what   byte
 	user   im.Account
-	device string // which has tries of its own; empty: the bucket is for the user
+	device string // a device with tries of its own; empty: the bucket is the user's
 }
 
 // Kinds of attempts of a user.
