@@ -72,24 +72,25 @@ type Options struct {
 	Log     *slog.Logger
 	Banner  io.Writer // where the start and the end are announced; nil: nowhere
 	Version string
-	Lines   *console.Lines // that keep what Log writes; nil: the server keeps them itself
+	Lines   *console.Lines // keeps what Log writes; nil: New makes one
 
-	Terminal   bool          // Banner is one
+	Terminal   bool          // Banner is a terminal
 	LogDropped func() uint64 // how many lines Log has dropped; nil: it drops none
 
-	// tests have many users, and nobody guesses their passwords; zero: the default of package user
+	// the work of password hashes; zero: the default of package user. Tests
+	// have many users, whose passwords nobody guesses
 	PasswordWork password.Work
 
 	// DiskStall is how long a commit to the embedded store may take before the server takes no
 	// more; 0: the default of package pebblestore. The disk of a test is as slow as its machine.
 	DiskStall time.Duration
 
-	// MemoryLimit is what the process may have in bytes, of LimitMemory. While it has more, the
-	// server refuses work. 0: there is no limit.
+	// MemoryLimit is the memory in bytes that the process may have, as LimitMemory
+	// returns it. While it has more, the server refuses work. 0: there is no limit.
 	MemoryLimit int64
 
-	// Reload reads the configuration again, as it was read the first time. It is called
-	// when one of its files has changed, and for each value of Hangups. nil: never.
+	// Reload reads the configuration again, as it was read the first time. It is called when one
+	// of its files has changed, and for each value of Hangups. nil: the server never reloads.
 	Reload  func() (*config.Config, error)
 	Hangups <-chan os.Signal
 	Level   *slog.LevelVar // of Log; nil: log.level stays as it is
@@ -102,7 +103,7 @@ type App struct {
 	log   *slog.Logger
 	begun time.Time
 
-	goodbye time.Duration // how long the clients of a store that has failed are told so; 0: goodbyeTime
+	goodbye time.Duration // how long sayGoodbye waits; 0: goodbyeTime
 
 	files     Files
 	budgets   Budgets
@@ -126,14 +127,14 @@ type App struct {
 	hub       *session.Hub
 	api       *api.Server
 	site      *web.Site    // nil: the web chat is not served
-	operators *web.Console // their pages; nil: there is no listen.admin
+	operators *web.Console // the pages for operators; nil: there is no listen.admin
 	gateway   *gateway.Gateway
 	admin     *gateway.Admin // nil: there is none
 	console   *console.Console
 
 	maintenance *maintenance.Maintenance // nil: there are no other nodes
 
-	live    atomic.Pointer[config.Config] // of its options that may change while the server runs
+	live    atomic.Pointer[config.Config] // has the newest options that may change while the server runs
 	reloads reloads
 
 	certificate    atomic.Pointer[tls.Certificate] // nil: no TLS
@@ -150,15 +151,15 @@ type App struct {
 	draining atomic.Bool
 	refusing refusing
 	away     atomic.Bool // an operator has drained the node
-	cut      atomic.Bool // it reaches too few others, and has sent its clients to them
+	cut      atomic.Bool // the node is apart or cut off, and has sent its clients away
 	limitsMu sync.Mutex  // tier 2; one change of the limits at a time
 }
 
 // setupFile holds the setup link for the command line on the same machine.
 const setupFile = "setup-link"
 
-// New opens the store, binds the addresses and returns a server that is not
-// running yet. Errors say what the operator can do.
+// New opens the store, binds the addresses and returns a server that
+// does not run yet. Its errors say what the operator can do.
 func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -169,7 +170,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	}
 	a := &App{o: o, cfg: cfg, log: o.Log, begun: time.Now()}
 	a.live.Store(cfg)
-	a.reloads.read = stampAll(cfg.Files()) // now: what changes while the store is opened is taken over too
+	a.reloads.read = stampAll(cfg.Files()) // now, so that changes while the store is opened are taken over too
 	if err := a.open(ctx); err != nil {
 		a.closeListeners()
 		if a.store.Store != nil {
@@ -184,7 +185,7 @@ func (a *App) open(ctx context.Context) error {
 	if err := a.readCertificate(); err != nil {
 		return err
 	}
-	if err := a.shareFiles(); err != nil { // before anything opens one
+	if err := a.shareFiles(); err != nil { // before anything opens a file
 		return err
 	}
 	a.budgets = ShareMemory(0, a.cfg)
@@ -229,7 +230,7 @@ func (a *App) open(ctx context.Context) error {
 	info := a.store.Info()
 	a.sync = &inbox.Syncer{Router: a.router, Store: a.store.Store, Refute: a.refute, Convs: a.convs}
 	a.turns = newTurns()
-	a.reads = session.NewReads(nil) // databases compute
+	a.reads = session.NewReads(nil) // the databases compute
 	if a.store.databases == nil {
 		a.reads = session.NewReads(a.turns)
 	}
@@ -263,7 +264,7 @@ func (a *App) open(ctx context.Context) error {
 		})
 	}
 	a.setup, err = a.staff.OpenSetup(ctx)
-	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
+	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes no writes now, and /readyz says so
 		a.log.Warn("no setup link was made: restart the server when the store takes writes", "err", e)
 	} else if err != nil {
 		return err
@@ -287,7 +288,7 @@ func (a *App) open(ctx context.Context) error {
 // probe refuses a first start on an address in use, before it makes a store.
 func (a *App) probe() error {
 	if _, err := os.Stat(a.cfg.Store.Dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil // a server that runs on the folder holds it, which says more
+		return nil // a server may run on this folder: then openStore fails, and its error says more
 	}
 	l := &a.cfg.Listen
 	if err := gateway.Probe(l.HTTP, "--listen-http"); err != nil {
@@ -341,8 +342,8 @@ func (a *App) tcpAddr() string {
 	return a.cfg.Listen.TCP
 }
 
-// orNone turns the 0 of the configuration, which means none, into that of the
-// Options of other packages.
+// orNone turns 0, which means none in the configuration, into -1, which
+// means none in the Options of other packages.
 func orNone[T ~int64](n T) T {
 	if n == 0 {
 		return -1
@@ -375,15 +376,15 @@ func (a *App) SetupLink() string {
 func (a *App) writeSetupLink() error {
 	path := filepath.Join(a.cfg.Store.Dir, setupFile)
 	link := a.SetupLink()
-	// An existing file may be readable for others, and would stay so.
+	// An existing file may be readable for others, and would stay readable.
 	if err := removeFile(path); err != nil || link == "" {
 		return err
 	}
 	return newFile(path, link)
 }
 
-// newFile writes a line into a new file, for the user of the server only. In a folder that others can write
-// to, a file or a link under this name may be there: its owner could read the line.
+// newFile writes a line into a new file, which only the user of the server can read. It never writes
+// into an existing file or link: in a folder that others can write to, its owner could read the line.
 func newFile(path, line string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -394,8 +395,8 @@ func newFile(path, line string) error {
 }
 
 // addressesFile has the addresses of the server of the data folder, for the command line on the same machine:
-// flags may have given it other addresses than the configuration that a command reads. It stays after a kill,
-// until the next start. The server holds a lock on it, so a command can tell.
+// flags may have given the server other addresses than the configuration that a command reads. After a kill the
+// file stays until the next start. A running server holds a lock on it, so a command can tell the two apart.
 const addressesFile = "addresses"
 
 func (a *App) writeAddresses() error {
@@ -448,9 +449,9 @@ func removeFile(path string) error {
 	return nil
 }
 
-// Run serves until ctx ends, then drains: sends in flight are stored and answered, the feeds go to the other
-// nodes, the clients are told to come back, the store is closed. If the store fails, Run tells the clients
-// and returns an error; the process must exit then.
+// Run serves until ctx ends, and then drains: it hands the feeds to the other nodes, waits
+// until sends in flight are answered, tells the clients to come back, and closes the store.
+// If the store fails, Run tells the clients and returns an error; the process must exit then.
 func (a *App) Run(ctx context.Context) error {
 	r := newRunning(ctx)
 	defer r.stopAll()
@@ -470,7 +471,7 @@ func (a *App) Run(ctx context.Context) error {
 		r.start(r.work, "memory limit", a.watchMemory)
 	}
 	if a.admin != nil {
-		r.start(r.work, "operators", a.admin.Run) // it tells how the drain goes
+		r.start(r.work, "operators", a.admin.Run) // runs until the end: it shows the drain
 	}
 	if a.o.Reload != nil {
 		r.start(r.serve, "configuration", a.watchConfiguration)
@@ -514,8 +515,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// running has the goroutines of the server: the gateway, which ends first, the work of the server, and below
-// it the bus and its streams, which the end of the work still needs.
+// running has the goroutines of the server in three groups: the gateway, which ends first; the
+// work of the server; and below it the bus and its streams, which the end of the work still needs.
 type running struct {
 	serve, work, below                 context.Context
 	stopServing, stopWorking, stopDown context.CancelFunc
@@ -565,8 +566,8 @@ func (r *running) stopAll() {
 	r.stopDown()
 }
 
-// storeFailed ends the process's service: no send is answered any more, and waiting ones stay unknown to
-// their senders.
+// storeFailed returns the error of Run after the store has failed, with its remedy. The server
+// answers no send any more: the outcome of waiting ones stays unknown to their senders.
 func (a *App) storeFailed() error {
 	err := a.store.Writable()
 	if p, ok := errors.AsType[*pgstore.Problem](err); ok { // it says what to do
@@ -582,15 +583,15 @@ func (a *App) storeFailed() error {
 	return fmt.Errorf("serve %s: %w; %s", a.cfg.Store.Dir, err, fix)
 }
 
-// waiting counts the sends without an answer, wherever they are decided.
+// waiting returns how many sends have no answer, on whichever node they are decided.
 func (a *App) waiting() int { return a.convs.Waiting() + a.router.Carrying() }
 
-// drain hands the feeds over, refuses new work, waits until sends in flight are answered, and ends the
-// connections. It returns how many messages were in flight at its beginning.
+// drain hands the feeds over, refuses new work, waits until sends in flight are answered, and
+// ends the connections. It returns how many messages were in flight when it began to wait.
 func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, err error) {
 	a.draining.Store(true)
 	begun := time.Now()
-	// What clients send meanwhile goes to the new owners.
+	// The new owners decide the sends that come meanwhile.
 	a.giveAway()
 	a.hub.Drain()
 	inFlight = a.waiting()
@@ -613,6 +614,6 @@ func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, e
 	return inFlight, err
 }
 
-// newTurns leaves a core to the connections and the commits: Run begins with one processor
-// more than there are cores (docs/decisions/004).
+// newTurns leaves a core to the connections and the commits: the command serve
+// sets GOMAXPROCS to one more than there are cores (docs/decisions/004).
 func newTurns() share.Turns { return share.NewTurns(runtime.GOMAXPROCS(0) - 2) }

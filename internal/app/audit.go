@@ -5,13 +5,13 @@ import (
 	"github.com/petrel-im/petrel/internal/metrics"
 )
 
-// openAudit makes the audit log of this node.
+// openAudit makes the audit log of this node, and notes the start.
 func (a *App) openAudit() {
 	a.audit = audit.New(audit.Options{Log: a.log, Keep: a.cfg.Audit.Keep}, a.store.Store, a.node.bus.Self())
 	a.audit.Note(&audit.Record{Event: "start", Details: []audit.Detail{{Name: "version", Value: a.o.Version}}})
 }
 
-// auditValues are the figures of the audit log.
+// auditValues returns the figures of the audit log.
 func (a *App) auditValues() []metrics.Value {
 	return []metrics.Value{
 		{Name: "petrel_audit_records_total", Help: "Records that this node wrote to the audit log.", Counter: true,

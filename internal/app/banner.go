@@ -116,7 +116,7 @@ func (a *App) announceJSON() {
 	if a.admin != nil {
 		line["admin"] = reachable(a.AdminAddr())
 	}
-	if a.SetupLink() != "" { // the link itself would stay in whatever keeps this line
+	if a.SetupLink() != "" { // not the link: it would stay in a log that keeps this line
 		line["setup_file"] = filepath.Join(a.cfg.Store.Dir, setupFile)
 	}
 	a.bannerJSON(line)

@@ -48,7 +48,7 @@ func (a *App) newConsole() *console.Console {
 	})
 }
 
-// gauge shows an amount and its limit; 0: there is no limit.
+// gauge makes a Gauge of an amount and its limit; 0: there is no limit.
 func gauge[V, L int | int64 | uint64](name string, value V, limit L) *petrelv1.Gauge {
 	return &petrelv1.Gauge{Name: name, Value: float64(value), Limit: float64(limit)}
 }
@@ -79,7 +79,8 @@ func (a *App) parts() []*petrelv1.Gauge {
 	return list
 }
 
-// noteRefusal keeps a refusal of a session, and audits one for lack of a right.
+// noteRefusal keeps a refusal of a session for the console. If it is for
+// lack of a right, and not of a send, it also goes to the audit log.
 func (a *App) noteRefusal(r session.Refusal) {
 	x := &console.Refusal{At: time.Now(), What: r.What, Code: r.Code, Text: r.Text, Account: r.Who.Account,
 		Device: r.Who.Device, Address: r.Remote}
@@ -94,13 +95,13 @@ func (a *App) noteRefusal(r session.Refusal) {
 	}
 	rec := &audit.Record{Event: r.What, Code: r.Code, Address: r.Remote, User: r.Who.Account.User, Device: r.Who.Device}
 	if rec.User != "" {
-		// of a user who was let in: it is in memory
+		// TenantName reads no store here: the tenant of a logged-in user is in memory
 		rec.Tenant, _ = a.users.TenantName(context.Background(), r.Who.Account.Tenant)
 	}
 	a.audit.Summed(rec)
 }
 
-// noteSendRefused keeps a refusal by a conversation.
+// noteSendRefused keeps the refusal of a send by its conversation.
 func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 	if s.Entry.From == "" {
 		return // the server itself tries again

@@ -8,13 +8,13 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// cutOffAfter is how long a node reaches neither the store nor another node before it sends its clients to
-// the others.
+// cutOffAfter is how long a node must reach neither the store nor
+// another node. Then it sends its clients to other nodes.
 const cutOffAfter = 2 * time.Second
 
 // watchWays sends the clients of this node away while it is cut off, or apart. A node that is cut off can
-// neither store sends nor check who may still read, and would only refuse its clients. A node that is apart
-// owns nothing and does not reach all owners. It takes clients again when that is over.
+// neither store sends nor check who may still read, and would only refuse its clients. A node that is
+// apart owns nothing and does not reach all owners. When the state is over, the node takes clients again.
 func (a *App) watchWays(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -42,15 +42,15 @@ func (a *App) watchWays(ctx context.Context) error {
 	}
 }
 
-// takeClients lets clients come again, if no reason against it is left.
+// takeClients lets clients come again, unless the node is cut off, apart, drained or stopping.
 func (a *App) takeClients() {
 	if !a.cut.Load() && !a.away.Load() && !a.draining.Load() {
 		a.hub.Resume()
 	}
 }
 
-// cutOff tells whether a node is apart, or reaches neither the store nor any other node, while another one
-// took clients when it was last heard of.
+// cutOff tells whether a node is apart, or reaches neither the store nor
+// any other node. It is false if no other node is known that takes clients.
 func cutOff(self im.Node, s cluster.Status) bool {
 	reached, others := false, false
 	for _, n := range s.Nodes {

@@ -14,9 +14,9 @@ import (
 var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile,
 	addressesFile, nodeFile, "tokens"}
 
-// isAlone refuses a data folder of another running server, whose addresses and setup link would be replaced:
-// the embedded store has a lock of its own, and with store.postgres nothing else has one. It warns of an
-// unused store in the folder.
+// isAlone fails if another running server uses the data folder, whose addresses and
+// setup link would be replaced. It is for store.postgres: the embedded store has a
+// lock of its own. It warns of an embedded store in the folder, which is not used.
 func (a *App) isAlone() error {
 	dir := a.cfg.Store.Dir
 	if f, err := os.Open(filepath.Join(dir, addressesFile)); err == nil {
@@ -37,13 +37,13 @@ func (a *App) isAlone() error {
 func closeFolder(dir string, log *slog.Logger) error {
 	i, err := os.Stat(dir)
 	if os.IsNotExist(err) {
-		return nil // it is made closed
+		return nil // it will be made closed to others
 	}
 	if err != nil {
 		return fmt.Errorf("look at the data folder: %w", err)
 	}
 	if i.Mode().Perm()&0o077 == 0 {
-		return nil // nobody reaches what is in it
+		return nil // others cannot enter it
 	}
 	owner, ok := i.Sys().(*syscall.Stat_t)
 	if shared := i.Mode()&os.ModeSticky != 0; shared || ok && int(owner.Uid) != os.Geteuid() {

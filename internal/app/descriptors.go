@@ -24,9 +24,8 @@ const (
 	minConnections = 16   // fewer are not worth a server
 	maxStoreFiles  = 1000 // more do not make reads faster
 
-	// storeExtra is what Pebble opens beside tables that it reads: logs, manifests, folders,
-	// outputs of compactions, and tables that a reader still holds when the cache has let
-	// them go.
+	// storeExtra is how many files Pebble opens beside the tables that it reads: logs, manifests, folders,
+	// outputs of compactions, and tables that have left the cache while a reader still holds them.
 	storeExtra = 48
 
 	databaseFiles = 24  // connections of one database, see pgstore.Options
@@ -82,7 +81,8 @@ func (a *App) shareFiles() (err error) {
 	return nil
 }
 
-// connections bounds the connected clients if n were allowed; 0 and negative: as many as there are files for.
+// connections returns how many clients may be connected if n is the
+// configured limit; 0 and negative: as many as there are files for.
 func (f *Files) connections(n int64) int {
 	if n <= 0 {
 		return f.Connections

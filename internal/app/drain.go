@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// operations are the operator's actions in the API; most need a cluster.
+// operations returns the functions of the API for operators of a cluster; without one, most of them refuse.
 func (a *App) operations() api.Cluster {
 	if a.node.cluster == nil {
 		alone := im.Errorf(im.CodeNotNow,
@@ -60,8 +60,8 @@ func (a *App) stateAlone() *petrelv1.ClusterState {
 		}}}
 }
 
-// drainHere hands all partitions over, then sends the clients away, if they
-// have another gateway to go to.
+// drainHere hands all partitions of this node over. Then it sends the
+// clients away, if there is another gateway for them.
 func (a *App) drainHere(ctx context.Context) (*clusterpb.Drained, error) {
 	c := a.node.cluster
 	owned := len(a.convs.Owners())
@@ -87,7 +87,7 @@ func (a *App) drainHere(ctx context.Context) (*clusterpb.Drained, error) {
 	return r, nil
 }
 
-// resumeHere takes partitions and clients again.
+// resumeHere has this node take partitions and clients again.
 func (a *App) resumeHere() error {
 	c := a.node.cluster
 	if a.draining.Load() {
@@ -100,7 +100,8 @@ func (a *App) resumeHere() error {
 	return nil
 }
 
-// settle waits a little for answers to sends of this node: the clients repeat unanswered ones elsewhere.
+// settle waits, for maintenance.AnswerTime at most, for the answers to
+// sends of this node: clients would send those without an answer again.
 func (a *App) settle(ctx context.Context) {
 	limit := time.After(maintenance.AnswerTime)
 	poll := time.NewTicker(20 * time.Millisecond)

@@ -8,12 +8,10 @@ import (
 	"time"
 )
 
-// giveBack returns memory to the system when a busy time is over: the garbage
-// of 10,000 logins would otherwise stay resident until the next busy time. It
-// collects only if much was allocated since the last time and little is being
-// allocated now, so an idle server does nothing and a busy one is left alone.
-// It comes back once, when what the busy time left in memory has been unused
-// long enough to be dropped.
+// giveBack returns memory to the system when a busy time is over: the garbage of 10,000 logins would
+// otherwise stay resident until the next busy time. It collects only if much was allocated since the last
+// time and little is being allocated now, so an idle server does nothing and a busy one is left alone. It
+// collects once more later, when conversations that were unused since the busy time have left memory.
 func giveBack(ctx context.Context) error {
 	const (
 		every = 5 * time.Second
@@ -31,7 +29,7 @@ func giveBack(ctx context.Context) error {
 			return nil
 		case <-dropped:
 			dropped = nil
-			runtime.GC() // what a sync.Pool holds is free after the second time
+			runtime.GC() // a sync.Pool frees its objects at the second collection
 			debug.FreeOSMemory()
 		case <-tick.C:
 		}

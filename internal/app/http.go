@@ -58,7 +58,7 @@ func (a *App) newAPI() *api.Server {
 		Node:      string(a.node.bus.Self()), Version: a.o.Version,
 		CallsOnly: !a.node.has(cluster.API),
 		Ready:     func() bool { return a.notReady() == "" },
-		Stopping:  func() bool { return a.draining.Load() && a.hub.Draining() }, // after the feeds are handed over
+		Stopping:  func() bool { return a.draining.Load() && a.hub.Draining() }, // the feeds are handed over
 		BackEnds:  func() bool { return a.live.Load().Listen.BackEnds },
 	})
 }
@@ -81,10 +81,10 @@ func (a *App) pages() *http.ServeMux {
 	return mux
 }
 
-// publicHandler serves everything on listen.http but the WebSocket.
+// publicHandler serves everything on listen.http except the WebSocket.
 func (a *App) publicHandler() http.Handler {
 	mux := a.pages()
-	// it comes here when the gateway leaves it
+	// without the role gateway, the gateway passes requests for the WebSocket on
 	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusNotFound, map[string]any{"code": im.CodeNoMethod,
 			"message": "this node takes no connections of clients: it has not the role gateway"})
@@ -118,7 +118,7 @@ func (a *App) adminHandler() http.Handler {
 func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone otherwise
+	_ = json.NewEncoder(w).Encode(v) // fails only if the client is gone
 }
 
 func (a *App) guardMetrics(h http.Handler) http.Handler {
@@ -133,7 +133,7 @@ func (a *App) guardMetrics(h http.Handler) http.Handler {
 	})
 }
 
-// stats returns the totals of GetStats.
+// stats returns the figures for GetStats.
 func (a *App) stats() *petrelv1.Stats {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)

@@ -24,7 +24,7 @@ func limits(l *config.Limits, f *Files) session.Limits {
 	}
 }
 
-// fields are the limits that operators change, by their names in ServerLimits.
+// fields returns the limits that operators can change, by their names in ServerLimits.
 func fields(l *session.Limits) map[protoreflect.Name]*int {
 	return map[protoreflect.Name]*int{
 		"connections": &l.Connections, "connections_per_user": &l.ConnectionsPerUser,
@@ -76,7 +76,7 @@ func (a *App) previewLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsRes
 	return r
 }
 
-// limitsWith returns the limits with those that are not 0 in m.
+// limitsWith returns the limits in force, changed to those of m that are not 0.
 func (a *App) limitsWith(m *petrelv1.ServerLimits) session.Limits {
 	l := *a.hub.Limits()
 	all := fields(&l)

@@ -13,18 +13,19 @@ import (
 
 // Budgets are the memory bounds of the parts of the server, in bytes.
 type Budgets struct {
-	Total         int64 // that the others are parts of
+	Total         int64 // of the whole process; the others are parts of it
 	Store         int64 // of the embedded store: blocks that were read, rows that are not in a table yet
 	Conversations int64
 	Sends         int64 // that are not answered yet
-	Calls         int64 // bodies of calls, and again their answers, until they are written
+	Calls         int64 // for bodies of calls, and as much again for answers until they are written
 }
 
 // unknownMemory is assumed for a machine that does not report its memory.
 const unknownMemory = 1 << 30
 
-// ShareMemory divides memory, in bytes, among the parts without a size in the configuration. 0: the memory of
-// the machine, or of the container if that is less, or GOMEMLIMIT with the memory that it leaves out.
+// ShareMemory divides memory, in bytes, among the parts without a size in the
+// configuration. A total in the configuration comes first, then total. If both are 0,
+// it is the memory of the machine, of the container or GOMEMLIMIT, whichever is least.
 func ShareMemory(total int64, c *config.Config) Budgets {
 	if c.Memory.TotalBytes > 0 {
 		total = c.Memory.TotalBytes
@@ -54,16 +55,17 @@ var goMemLimit = debug.SetMemoryLimit(-1)
 // httpBytes is the least memory of a connection of the HTTP server, with HTTP/2.
 const httpBytes = 48 << 10
 
-// HTTP bounds the connections of the HTTP server beside those of clients: strangers open them.
+// HTTP returns how many connections the HTTP server may have beside those of clients. Strangers open them.
 func (b *Budgets) HTTP() int { return int(max(b.Total/8/httpBytes, 64)) }
 
-// leastMemory is the memory of a server for a few people.
+// leastMemory is enough memory for a server of a few people.
 const leastMemory = 64 << 20
 
 // Sum returns the budgets of all parts together.
 func (b *Budgets) Sum() int64 { return b.Store + b.Conversations + b.Sends + 2*b.Calls }
 
-// Short describes a lack of memory; empty: there is none. Garbage and connections need as much as the parts.
+// Short describes a lack of memory; empty: there is none. Garbage and
+// connections need about as much as all budgets.
 func (b *Budgets) Short() string {
 	switch {
 	case b.Total < leastMemory:
@@ -94,7 +96,7 @@ func machineMemory() int64 {
 	return int64(least)
 }
 
-// memoryValues are the memory use and the budgets of the parts of the server.
+// memoryValues returns the memory use and the budgets of the parts of the server.
 func (a *App) memoryValues() []metrics.Value {
 	var values []metrics.Value
 	part := func(name string, read func() (bytes, budget int64)) {

@@ -10,9 +10,9 @@ import (
 	"github.com/petrel-im/petrel/internal/config"
 )
 
-// LimitMemory sets the memory limit of the garbage collector to the process's part of the memory in the
-// configuration, unless GOMEMLIMIT has set a limit. It leaves room for memory outside the collector: buffers
-// of sockets, and pages of the program. It returns the limit in bytes, for Options.
+// LimitMemory sets the memory limit of the garbage collector, unless GOMEMLIMIT has set one.
+// The limit is a part of Budgets.Total: the rest is for memory outside the collector, such as
+// buffers of sockets and pages of the program. It returns the limit in bytes, for Options.
 func LimitMemory(c *config.Config) int64 {
 	if goMemLimit != math.MaxInt64 {
 		return goMemLimit
@@ -23,11 +23,11 @@ func LimitMemory(c *config.Config) int64 {
 	return limit
 }
 
-// watchMemory refuses work with overloaded while the process exceeds its memory limit although garbage was
-// collected: the memory in use does not fit, and next the system would kill the process. The sum counts every
-// part, with or without a budget.
+// watchMemory refuses work with overloaded while the process has more memory
+// than its limit, even after a garbage collection: soon the system would kill
+// the process. The memory of every part counts, with or without a budget.
 func (a *App) watchMemory(ctx context.Context) error {
-	const often, seldom = 20 * time.Millisecond, 200 * time.Millisecond // where more than half is used, and else
+	const often, seldom = 20 * time.Millisecond, 200 * time.Millisecond // often: while more than half is used
 	_, budget := a.convs.AdmittedBytes()
 	for wait := seldom; ; {
 		select {
@@ -37,7 +37,7 @@ func (a *App) watchMemory(ctx context.Context) error {
 		}
 		used, pressed := heldBytes(), a.pressed.Load()
 		if used > a.o.MemoryLimit || pressed {
-			// Refusals of a full memory allocate nothing that would have garbage collected.
+			// A server that refuses everything allocates nothing, so no collection would start by itself.
 			debug.FreeOSMemory()
 			used = heldBytes()
 		}

@@ -138,7 +138,7 @@ func (a *App) ownValues() []metrics.Value {
 	}
 }
 
-// known converts a value whose 0 means not known.
+// known converts a value of which 0 means that it is not known.
 func known(n uint64) float64 {
 	if n == 0 {
 		return math.NaN()
@@ -146,7 +146,7 @@ func known(n uint64) float64 {
 	return float64(n)
 }
 
-// times are the histograms of durations.
+// times returns the histograms of durations.
 func (a *App) times() []metrics.Times {
 	one := func(h *measure.Histogram) map[string]*measure.Histogram { return map[string]*measure.Histogram{"": h} }
 	return []metrics.Times{
@@ -161,7 +161,7 @@ func (a *App) times() []metrics.Times {
 	}
 }
 
-// counts are the counters by outcome.
+// counts returns the counters by outcome.
 func (a *App) counts() []metrics.Counts {
 	logins := maps.Clone(a.api.Logins)
 	logins["token"] = a.hub.Hellos
@@ -180,7 +180,7 @@ func (a *App) counts() []metrics.Counts {
 	}
 }
 
-// clusterValues are the values of a node of a cluster; an embedded store has none.
+// clusterValues returns the figures of a node of a cluster; on an embedded store there are none.
 func (a *App) clusterValues() []metrics.Value {
 	n := &a.node
 	if n.cluster == nil {
@@ -264,7 +264,7 @@ func (a *App) clusterValues() []metrics.Value {
 	return values
 }
 
-// databaseValues are the figures of one database.
+// databaseValues returns the figures of one database.
 func (a *App) databaseValues(i int) []metrics.Value {
 	labels := map[string]string{"database": strconv.Itoa(i + 1)}
 	value := func(name, help string, read func(f *pgstore.Figures) float64) metrics.Value {
@@ -330,7 +330,7 @@ type nodeVersion struct {
 	LagMs      int64  `json:"lag_ms"`     // since its heartbeat was seen to move
 }
 
-// nodeVersions are the nodes as this one sees them.
+// nodeVersions returns the nodes as this one sees them.
 func (a *App) nodeVersions() []nodeVersion {
 	list := []nodeVersion{}
 	if a.node.cluster == nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// node connects a server with the others that share its databases. On an embedded store there are none: then
-// only the bus is set.
+// node connects a server with the others that share its databases. On an
+// embedded store there are no others, and only the bus is set.
 type node struct {
 	bus     bus.Bus
 	streams *stream.Streams
@@ -106,7 +106,7 @@ func (a *App) joinBus(ctx context.Context, id im.Node, incarnation uint64) (bus.
 	return b, nil
 }
 
-// nodeID returns the configured id, or the one drawn at the first start.
+// nodeID returns the configured id, or a random one, which it keeps in nodeFile from the first start on.
 func (a *App) nodeID() (im.Node, error) {
 	if id := a.cfg.Cluster.Node; id != "" {
 		return im.Node(id), nil
@@ -137,7 +137,7 @@ func (a *App) joinNodes(ctx context.Context, r *running) error {
 	if err := n.cluster.Join(ctx); err != nil {
 		return err
 	}
-	// the level may have been raised before the others saw this node
+	// the format level may have been raised before the others saw this node
 	if err := a.store.databases.Readable(ctx); err != nil {
 		a.leaveNodes()
 		return err
@@ -164,8 +164,8 @@ func (a *App) giveAway() {
 	}
 }
 
-// unlessFailed returns a context that ends with ctx, and when a store has failed: then no commit ends any
-// more, and no feed is handed over. release ends it too.
+// unlessFailed returns a context that ends with ctx, and also when a store has failed, because then no
+// commit ends and no feed can be handed over. The caller must call release, which ends the context too.
 func unlessFailed(ctx context.Context, failed <-chan struct{}) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -208,7 +208,7 @@ func (n *node) others() []im.Node {
 	return list
 }
 
-// holder returns the holder in whose name this process takes feeds; 0: no other one could.
+// holder returns the holder in whose name this process takes feeds; 0: there are no other nodes.
 func (n *node) holder() uint64 {
 	if n.cluster == nil {
 		return 0
@@ -216,7 +216,7 @@ func (n *node) holder() uint64 {
 	return n.cluster.Incarnation()
 }
 
-// ways adds the functions for other nodes, if there are any.
+// ways sets the options that lead to other nodes, if there are any.
 func (n *node) ways(o route.Options) route.Options {
 	if n.cluster != nil {
 		o.Cluster, o.Bus, o.Streams, o.Nodes = n.cluster, n.bus, n.streams, n.fan
@@ -224,8 +224,8 @@ func (n *node) ways(o route.Options) route.Options {
 	return o
 }
 
-// busTLS is the TLS configuration of the connections between nodes, on which both ends show a certificate:
-// the newest one read.
+// busTLS returns the TLS configuration of the connections between nodes;
+// nil: none. Both ends show the certificate that was read last.
 func (a *App) busTLS() (*tls.Config, error) {
 	c := &a.cfg.Cluster
 	if c.CertFile == "" && c.CAFile == "" {

@@ -11,11 +11,10 @@ import (
 // refusing tells whether the store refuses most commits of this node. A database whose
 // disk is full still answers, so the store counts as writable, but each send is refused.
 //
-// A single error changes nothing, and neither does the moment between two of them: it
-// turns red when most commits of the last seconds were refused, in more than one of these
-// seconds, and green when for as long none was refused and some were taken. If nobody
-// sends any more, it is green again after quietTime: only a send can show whether the
-// fault is over.
+// It turns red when most commits of the last seconds (window) were refused, in more than
+// one of these seconds. So a single error changes nothing. It turns green when in as many
+// seconds none was refused and some were taken. If nobody sends any more, it turns green
+// quietTime after the last refusal, because only a send can show whether the fault is over.
 type refusing struct {
 	every          time.Duration // from tick to tick; 0: a second
 	taken, refused uint64        // as counted at the last tick
@@ -34,7 +33,7 @@ const (
 	quietTime = 30 // ticks
 )
 
-// observe takes the counters at a tick, and tells whether red has changed.
+// observe notes the counters at a tick, and tells whether red has changed.
 func (r *refusing) observe(taken, refused uint64) (changed bool) {
 	r.recent[r.at] = tally{taken - r.taken, refused - r.refused}
 	r.taken, r.refused = taken, refused
@@ -79,7 +78,7 @@ func (a *App) watchCommits(ctx context.Context) error {
 	}
 }
 
-// notReady returns the reason for which the server should get no new clients; "": it should.
+// notReady returns why the server should get no new clients; "": it should get them.
 func (a *App) notReady() string {
 	if err := a.store.behind(); err != nil {
 		return err.Error()
@@ -95,7 +94,7 @@ func (a *App) notReady() string {
 	return ""
 }
 
-// ready is red while the server should get no new clients. Spec: P-10.5.
+// ready answers 503 while the server should get no new clients. Spec: P-10.5.
 func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	if reason := a.notReady(); reason != "" {
 		reply(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": reason})
@@ -141,9 +140,9 @@ func (a *App) announceWhenReady(ctx context.Context) error {
 // goodbyeTime bounds the notice to the clients of a store that has failed.
 const goodbyeTime = 500 * time.Millisecond
 
-// sayGoodbye tells the clients that this server ends, for a store that has failed, and waits until the
-// gateway is done, or goodbyeTime. It takes no more sends and answers none of the waiting ones: their outcome
-// is unknown. Spec: P-1.6, P-9.3.
+// sayGoodbye tells the clients that this server ends because its store has failed, and
+// waits for the end of the gateway, for goodbyeTime at most. The server takes no more sends
+// and answers none of the waiting ones: their outcome is unknown. Spec: P-1.6, P-9.3.
 func (a *App) sayGoodbye(stopServing func(), served <-chan struct{}) {
 	a.draining.Store(true)
 	n := a.hub.SendAway()

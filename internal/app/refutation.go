@@ -20,12 +20,12 @@ var ErrRewound = store.ErrRewound
 // cannot be read.
 var ErrDamaged = store.ErrCorrupt
 
-// refuteTime bounds the wait for the other nodes to stop. A node that does not answer finds the note in the
-// store.
+// refuteTime bounds how long this node waits for the answers of the
+// others. A node that does not answer finds the note in the store.
 const refuteTime = 300 * time.Millisecond
 
-// refutations end all nodes: the store that they share has gone back to an earlier state. The proof names the
-// evidence.
+// refutations tell the other nodes to stop, because the store that they
+// share has gone back to an earlier state. The proof names the evidence.
 var refutations = bus.Request[*wrapperspb.StringValue, *emptypb.Empty]{Subject: "refuted", Timeout: refuteTime}
 
 // refute stops this node and all others. Spec: P-6.8.
@@ -39,7 +39,7 @@ func (a *App) refute(proof string) {
 	a.store.Refute(proof)
 }
 
-// hearRefuted stops this node. It answers at once: the note may take longer.
+// hearRefuted stops this node. It answers first, because writing the note may take longer than refuteTime.
 func (a *App) hearRefuted(_ im.Node, proof *wrapperspb.StringValue, reply func(*emptypb.Empty, error)) {
 	reply(&emptypb.Empty{}, nil)
 	a.store.Refute(proof.Value)

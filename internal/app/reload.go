@@ -24,19 +24,19 @@ import (
 	"github.com/petrel-im/petrel/internal/regular"
 )
 
-// lookEvery is the interval at which the files of the configuration are checked. They are polled, and not
-// watched: a watch of a name does not see the target of a link on its path, and certificates are often
-// replaced by exchanging a link.
+// lookEvery is the interval at which the files of the configuration are checked.
+// They are polled: a watch of a file name does not notice when a link on its
+// path gets another target, and certificates are often replaced in this way.
 const lookEvery = 2 * time.Second
 
 // reloads count the outcomes of changes of the configuration.
 type reloads struct {
 	done, refused atomic.Uint64
-	every         time.Duration // lookEvery, but for tests
-	read          []stamp       // of its files, when App began with it
+	every         time.Duration // 0: lookEvery; tests set it
+	read          []stamp       // of the files of the configuration, when App began with it
 }
 
-// stamp is a file's outer state; two equal ones have the same content.
+// stamp is what the file system says about a file. While it stays the same, the content counts as unchanged.
 type stamp struct {
 	bytes    int64
 	modified time.Time
@@ -61,7 +61,7 @@ func (s stamp) same(o stamp) bool {
 // watchConfiguration reloads the configuration when one of its files has changed, and at a signal.
 //
 // A file may be half written, and a certificate comes before its key. So a change counts when all files look
-// the same for a whole lookEvery. An error that is there even then stays until the next change.
+// the same for a whole lookEvery. After an error the server reads them again only at the next change or signal.
 func (a *App) watchConfiguration(ctx context.Context) error {
 	look := time.NewTicker(cmp.Or(a.reloads.every, lookEvery))
 	defer look.Stop()
@@ -123,7 +123,7 @@ func (a *App) reload(ctx context.Context) {
 	}
 	changed, restart := c.Differences(before)
 	waiting = append(waiting, restart...)
-	changed = append(append([]string{}, changed...), files...) // of none the log has an empty list, not null
+	changed = append(append([]string{}, changed...), files...) // not nil: the log shows an empty list, not null
 	a.live.Store(c)
 	a.apply(c, changed)
 	if len(waiting) > 0 {
@@ -135,8 +135,8 @@ func (a *App) reload(ctx context.Context) {
 	a.reloads.done.Add(1)
 }
 
-// leaveSwitched keeps the former files in c where new ones would turn a feature on or off, which needs a
-// restart, and names these options.
+// leaveSwitched keeps the former files in c where the new ones would turn a
+// feature on or off, which needs a restart. It returns the names of these options.
 func leaveSwitched(c, before *config.Config) (waiting []string) {
 	if c.TLS.On() != before.TLS.On() {
 		waiting = append(waiting, "tls.cert_file", "tls.key_file")
@@ -216,9 +216,9 @@ func (a *App) renewal(certFile, keyFile, options string,
 	return cert, err
 }
 
-// takeKeyFiles applies the new files, and names the changes. On an error it applies none.
+// takeKeyFiles applies the new files, and returns what has changed. On an error it applies none.
 func (a *App) takeKeyFiles(f *keyFiles) (changed []string, err error) {
-	if f.busRoots != nil { // first, as nothing else can fail
+	if f.busRoots != nil { // first: only this can fail
 		if err := a.setBusRoots(f.busRoots); err != nil {
 			return nil, err
 		}
@@ -286,7 +286,7 @@ func (a *App) readCertificate() error {
 	return nil
 }
 
-// loadCertificate reads a certificate and its key; options are those that name the files.
+// loadCertificate reads a certificate and its key. options names the options with these files, for errors.
 func loadCertificate(certFile, keyFile, options string) (*tls.Certificate, error) {
 	chain, err := regular.Read(certFile)
 	if err != nil {
@@ -316,9 +316,8 @@ func (a *App) tls() *tls.Config {
 	return gateway.TLSConfig(a.certificate.Load)
 }
 
-// access is under which names, from which pages and through which proxies clients may
-// come. The server
-// knows its names in the certificate and in cluster.addresses.
+// access returns under which names, from which pages and through which proxies clients
+// may come. The server knows its names in the certificate and in cluster.addresses.
 func (a *App) access(c *config.Config) gateway.Access {
 	hosts := slices.Clone(c.Listen.Hosts)
 	for _, address := range c.Cluster.Addresses {
@@ -332,7 +331,7 @@ func (a *App) access(c *config.Config) gateway.Access {
 	return gateway.Access{Hosts: hosts, Origins: c.Listen.Origins, Proxies: c.Listen.TrustedProxies}
 }
 
-// reloadValues are the figures of the configuration.
+// reloadValues returns the figures of the configuration.
 func (a *App) reloadValues() []metrics.Value {
 	all := []metrics.Value{
 		{Name: "petrel_reloads_total", Help: "Times that the configuration was read again and taken over.",

@@ -18,9 +18,9 @@ import (
 type storage struct {
 	store.Store
 	kind      string         // "embedded" or "postgres"
-	databases *pgstore.Store // nil: it is embedded, and there are no other nodes
-	cache     int64          // bytes that it may keep in the memory of this process; 0: it keeps nothing
-	minFree   int64          // below so many free bytes on the disk of store.dir it refuses sends; 0: it does not
+	databases *pgstore.Store // nil: the store is embedded, and there are no other nodes
+	cache     int64          // bytes that it may keep in the memory of this process; 0: none
+	minFree   int64          // with fewer free bytes on the disk of store.dir it refuses sends; 0: it never does
 
 	markFailures func() uint64                                  // how often store.mark could not be written
 	compact      func(context.Context) error                    // for measurements; PostgreSQL does it by itself

@@ -14,8 +14,8 @@ import (
 var registrations = map[string]user.Registration{"auto": user.AsConfigured, "open": user.Open,
 	"invitation": user.ByInvitation, "closed": user.Closed}
 
-// loopbackOnly tells whether no other host reaches the listeners for clients, directly or through a proxy on
-// this one: names, proxies and addresses for clients are set only for others.
+// loopbackOnly tells whether no other host reaches the listeners for clients, directly or through
+// a proxy on this host. Hosts, proxies and addresses for clients are configured only if others do.
 func (a *App) loopbackOnly() bool {
 	c := a.live.Load()
 	if len(c.Listen.Hosts)+len(c.Listen.TrustedProxies)+len(c.Cluster.Addresses) > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/internal/web"
 )
 
-// webChat returns nil if this node does not serve the web chat. The page needs a node that takes connections
-// and logs people in.
+// webChat returns the web chat; nil: this node does not serve it. The
+// page needs a node that takes connections and logs people in.
 func (a *App) webChat() (*web.Site, error) {
 	if c := &a.cfg.Web; c.Enabled && a.cfg.Listen.HTTP != "" && a.node.has(cluster.Gateway) && a.node.has(cluster.API) {
 		return web.New(web.Options{Name: c.Name, FrameAncestors: c.FrameAncestors, Gateways: a.allGateways,
@@ -22,8 +22,8 @@ func (a *App) webChat() (*web.Site, error) {
 // allGateways lists the addresses to which a client may be sent, for any user.
 func (a *App) allGateways() []string { return a.gateways(im.Account{}) }
 
-// webRegistration returns who may make an account in the tenant of the web chat. If the store does not
-// answer, the page offers it: the server decides at the registration.
+// webRegistration returns who may make an account in the tenant of the web chat. If the store
+// does not answer, the page offers registration, and the server decides when somebody registers.
 func (a *App) webRegistration(ctx context.Context) string {
 	info, err := a.users.DescribeTenant(ctx, "")
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// share returns the node that should own each feed. The same nodes, in any order, give the same
-// answer on every node.
+// share returns the node that should own each feed. The same nodes, in any order, give the same answer on
+// every node.
 //
-// It is rendezvous hashing with a bound: each pair of a feed and a node has a score, pairs are
-// taken from the highest down, and a node with its full part gets no more. So parts differ by one
-// at most, and a node that joins or leaves moves little more than its own part.
+// It is rendezvous hashing with a bound. Each pair of a feed and a node has a score. Pairs are taken from
+// the highest score down, and a node that has its even part, rounded up, gets no more. So a node that
+// joins or leaves moves little more than its own part.
 func share(feeds []store.Feed, nodes []im.Node) map[store.Feed]im.Node {
 	out := make(map[store.Feed]im.Node, len(feeds))
 	if len(nodes) == 0 {
@@ -47,8 +47,7 @@ func share(feeds []store.Feed, nodes []im.Node) map[store.Feed]im.Node {
 
 const golden = 0x9e3779b97f4a7c15
 
-// hash spreads a string over 64 bits, the same way in every process: FNV-1a,
-// whose high bits need mixing.
+// hash spreads a string over 64 bits, the same way in every process: FNV-1a, and mix for its high bits.
 func hash(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {

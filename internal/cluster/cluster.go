@@ -1,19 +1,18 @@
 // Package cluster knows the nodes, and which of them owns which feed.
 //
-// Three questions have separate answers. Which node should own a feed? A hash over the live nodes
-// says so (assignment.go). Which node owns it? The store's fence says so: the holder and the epoch
-// of the last takeover. Where do other nodes look for the owner? Where the nodes have announced it
-// (route.go), which may be wrong for a moment. Only the fence decides about commits: a takeover too
-// early, or by two nodes at once, costs only time.
+// Three questions have separate answers. Which node should own a feed? A hash over the live nodes says so
+// (assignment.go). Which node owns it? The store's fence says so: the holder and the epoch of the last
+// takeover. Where do other nodes look for the owner? Where the nodes have announced it (route.go), which
+// may be wrong for a moment. Only the fence decides about commits: a takeover that comes too early, or by
+// two nodes at once, costs only time.
 //
-// Every node writes a heartbeat row into the store once a second, and reads
-// those of the others twice a second; the same record goes over the bus to its
-// peers. A node is gone when its row has not changed for a while, by the
-// reader's own clock and only while the reader's own row moves.
+// Every node writes a heartbeat row into the store once a second, and reads those of the others twice a
+// second. The same record goes over the bus to its peers. A node is gone when its row has not changed for
+// a while, by the reader's own clock and only while the reader's own row moves.
 //
-// A hand-over: the owner seals a feed, flushes what is numbered, and
-// tells the next one, which takes it over in the store. A node that the others do
-// not hear gives its feeds up by its row (netsplit.go).
+// In a hand-over the owner seals a feed, flushes the entries that have seqs, and tells the next owner,
+// which takes the feed over in the store. A node that the others do not hear gives its feeds up by its
+// row (netsplit.go).
 package cluster
 
 import (
@@ -75,8 +74,8 @@ next:
 	return r, nil
 }
 
-// NewID draws the id of a node that was given none. The caller keeps it: a node
-// that returns under its id has its part of the feeds again.
+// NewID makes a random id for a node that was given none. The caller keeps
+// the id: a node that returns under its id has its part of the feeds again.
 func NewID() im.Node { return im.Node("node-" + strings.ToLower(rand.Text()[:10])) }
 
 // Errors of Join and Run that end a node. Their text has the remedy.
@@ -92,7 +91,7 @@ var ErrNobody = errors.New("no other node takes feeds")
 // clients.
 type Options struct {
 	Log         *slog.Logger
-	Now         func() time.Time // the wall clock, compared with those of others only; nil: time.Now
+	Now         func() time.Time // the wall clock, only to compare it with those of others; nil: time.Now
 	Incarnation uint64           // of this process, the holder of its feeds; 0: drawn
 	Roles       Roles            // 0: all
 	Addresses   []string         // where clients reach it, for Gateways
@@ -101,11 +100,11 @@ type Options struct {
 	// Alone says that no other process can have the store open. Then there are no heartbeats and no
 	// timers, and feeds are owned for ever.
 	Alone bool
-	// Patient nodes wait in Join for peers that have heartbeats and are not on
-	// the bus, and for databases that are behind, instead of giving up after 5 s.
+	// Patient makes Join wait, instead of giving up after 5 s, for peers that
+	// have heartbeats and are not on the bus, and for databases that are behind.
 	Patient bool
 
-	// Databases compares the nodes' knowledge of the databases; nil: there is none.
+	// Databases is what this node knows of the databases; nil: there are none.
 	Databases *Databases
 }
 
@@ -114,18 +113,17 @@ type Options struct {
 type Databases struct {
 	Seen   func() *storepb.Seen                  // their newest positions
 	Hear   func(from string, seen *storepb.Seen) // takes the knowledge of a peer
-	Behind func() error                          // the reason not to use them; nil: no node knows of later commits
+	Behind func() error                          // why not to use them: a node knows of later commits; nil: none does
 }
 
-// Owners opens and closes the feeds that a node owns. Calls for one feed never overlap, and their
-// contexts end after 5 s.
+// Owners opens and closes the feeds that a node owns. Calls for one feed never
+// overlap. Their contexts end after 5 s at most, unless the node is Alone.
 type Owners struct {
-	// Open takes a feed over in the store, for Incarnation, and serves it. It returns the epoch.
-	// After an error it is called again.
+	// Open takes a feed over in the store, for Incarnation, and serves it. It returns the
+	// epoch. After an error it is called again, but on a node that is Alone the error ends Run.
 	Open func(ctx context.Context, f store.Feed) (im.Epoch, error)
-	// Close refuses new requests for a feed, and returns when nothing of it is under way, or when
-	// ctx ends: then the next takeover settles the rest. A feed that another node has taken over
-	// ends the same way.
+	// Close refuses new requests for a feed, and returns when none is under way, or when ctx ends: then the
+	// next takeover settles the rest. A feed that another node has taken over is closed in the same way.
 	Close func(ctx context.Context, f store.Feed)
 }
 
@@ -145,13 +143,13 @@ type Cluster struct {
 	opening chan struct{} // capacity maxOpening; holds one for each takeover that runs
 	tell    chan struct{} // capacity 1; a token: the record for peers has changed
 	seek    chan struct{} // capacity 1; a token: there are feeds to look after
-	note    chan struct{} // capacity 1; a token: the own row is to be written now, since the bus carries it to nobody
+	note    chan struct{} // capacity 1; a token: the own row is to be written now, since the bus reaches nobody
 	reads   reads
 
 	Takeovers atomic.Uint64 // feeds that were opened here
 	Losses    atomic.Uint64 // feeds whose owner here was thrown away: a stale commit, or one of unknown outcome
 
-	row []byte // the own heartbeat row as it was last written; of Join, then of the goroutine of beats
+	row []byte // the own heartbeat row as it was last written; only Join uses it, then only beats
 
 	mu       sync.Mutex // tier 0; guards the fields below
 	work     *work      // nil: Run does not run
@@ -164,7 +162,7 @@ type Cluster struct {
 	peers    map[uint64]*peer // by incarnation
 	flaps    map[im.Node]flap
 	outside  map[im.Node]time.Time // since when nodes are outside of the majority
-	apart    map[im.Node]bool      // nodes that have been outside for a while
+	apart    map[im.Node]bool      // nodes that have been outside for apartAfter
 	judged   time.Time             // time of the last noteApartLocked
 	took     []time.Duration       // of the last keptReads reads of the rows
 	late     late
@@ -175,7 +173,7 @@ type Cluster struct {
 	ownSeen  time.Time // when it was seen to move
 	shares   map[store.Feed]im.Node
 	sharers  []im.Node                  // the nodes of shares, sorted
-	deaf     struct{ read, write bool } // the last read of the rows failed; the last write of the own row did
+	deaf     struct{ read, write bool } // the last read of the rows, or write of the own row, failed
 }
 
 // work is a run of a Cluster.
@@ -198,10 +196,10 @@ const (
 	beatEvery  = time.Second            // writes of the own row
 	settleTime = time.Second            // wait of a new node before it takes feeds
 	storeWait  = 2 * time.Second        // for a call of the store
-	gather     = 10 * time.Millisecond  // changes that are told together
+	gather     = 10 * time.Millisecond  // wait for further changes before a beacon or a row
 	maxOpening = 32                     // takeovers at a time
-	// maxMoving is how many feeds this node gives away at a time. They have no owner meanwhile, and
-	// their sends wait. With a slow database, all that move at the same time are slow.
+	// maxMoving is how many feeds this node hands over at a time. They have no owner meanwhile, and
+	// their sends wait. If the database is slow, all feeds that move at the same time are slow.
 	maxMoving = 8
 )
 
@@ -252,14 +250,12 @@ func (c *Cluster) Self() im.Node { return c.self }
 // Roles are what this node does.
 func (c *Cluster) Roles() Roles { return c.o.Roles }
 
-// Incarnation is the number of this process: the holder of its feeds in the
-// store.
+// Incarnation returns the number of this process, which is the holder of its feeds in the store.
 func (c *Cluster) Incarnation() uint64 { return c.incarnation }
 
-// Run takes part in the cluster until ctx ends, after Join and while the bus
-// runs. Feeds that are open then stay the owners' to end. An error means that
-// the node must stop: another process has its id, or the only store failed a
-// takeover.
+// Run takes part in the cluster until ctx ends. It is called after Join, while the bus runs.
+// Feeds that are open at its end stay open: the caller ends them. An error means that the
+// node must stop: another process has its id, or a node that is Alone could not open a feed.
 func (c *Cluster) Run(ctx context.Context, owners Owners) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -30,36 +30,35 @@ type feed struct {
 	phase    phase
 	epoch    im.Epoch         // of phases open and closing
 	lostIn   im.Epoch         // of phase opening: the highest epoch that was lost meanwhile
-	released im.Epoch         // this process serves no epoch up to this one; of phase none
-	looked   bool             // the store has said that it is not free, and nothing has changed since
-	again    time.Time        // not opened before
-	keep     time.Time        // not given away before: its former owner may know newer facts than this node
+	released im.Epoch         // of phase none: this process serves no epoch up to this one
+	looked   bool             // the store was asked for its holder, and nothing has changed since
+	again    time.Time        // not opened before this time
+	keep     time.Time        // not handed over before this time: its former owner may know newer facts than this node
 	asked    []func(im.Epoch) // to be answered when it is open
 }
 
 const (
-	// everything is the value of released for all epochs, whichever the store has for this process.
+	// everything is the value of released that stands for all epochs, whichever the store has for this process.
 	everything = ^im.Epoch(0)
 
 	reopenWait = 500 * time.Millisecond // between two times that one feed is opened here
 	callWait   = 5 * time.Second        // for a call of Owners
-	// for the closing of a feed by a slow node: its next owner is quicker, and the fence refuses
-	// late commits
+	// for Owners.Close on a slow node: the next owner is quicker, and the fence refuses late commits
 	slowClose   = time.Second
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
 )
 
-// releases tell a node that a feed is free for it. The answer has the epoch in which the node has opened it,
-// or 0.
+// releases tell a node that a feed is free for it. The answer has the
+// epoch in which the node has opened the feed, or 0.
 var releases = bus.Request[*storepb.FeedEpoch, *storepb.FeedEpoch]{Subject: release, Timeout: handOverTry}
 
 // decideLocked starts the work that follows from the present state: it opens, closes, hands over,
 // or asks for a look at the store. It is called after every change, and at least twice a second.
 func (c *Cluster) decideLocked() { c.decideOnLocked(c.feeds...) }
 
-// decideOnLocked is decideLocked for some feeds, when the others have not changed: a node that
-// opens hundreds of feeds need not check all of them each time.
+// decideOnLocked is decideLocked for some feeds, when the others have not changed:
+// a node that opens hundreds of feeds need not check all of them for each one.
 func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 	if c.work == nil {
 		return
@@ -86,7 +85,8 @@ func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 			if c.routes[id].Load().epoch > f.epoch {
 				c.closeLocked(f, false)
 			} else if to := should[id]; to != c.self && (c.apart[c.self] || c.slow && to != "") {
-				// apart, only the own row tells of it; slow, each hand-over would wait for the others
+				// There is no hand-over: if this node is apart, the others learn it only from
+				// its row; if it is slow, each hand-over would wait for the earlier ones.
 				c.closeLocked(f, false)
 			} else if to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) &&
 				c.presentLocked(to, now) {
@@ -127,8 +127,8 @@ func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	return slices.Compact(takers)
 }
 
-// wantsLocked tells whether this node should own a feed that it does not have, and that has no
-// known owner. A live owner hands it over by itself.
+// wantsLocked tells whether this node should own a feed that is not open here,
+// and that has no known owner. A live owner hands the feed over by itself.
 func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.Time) bool {
 	if should[f.id] != c.self || now.Before(f.again) {
 		return false
@@ -216,8 +216,8 @@ func (c *Cluster) open(w *work, f *feed) {
 
 var errLostAtOnce = errors.New("its owner was lost before it was known that it is open")
 
-// callTime bounds calls of Owners: a connection that hangs must not keep a feed for ever. A node
-// that is alone waits: no other could take the feed.
+// callTime bounds calls of Owners: a connection that hangs must not keep a feed
+// for ever. A node that is Alone waits, because no other node could take the feed.
 func (c *Cluster) callTime(ctx context.Context, atMost time.Duration) (context.Context, context.CancelFunc) {
 	if c.o.Alone {
 		return context.WithCancel(ctx)
@@ -225,8 +225,7 @@ func (c *Cluster) callTime(ctx context.Context, atMost time.Duration) (context.C
 	return context.WithTimeout(ctx, atMost)
 }
 
-// closeLocked begins to close a feed: to hand it over, or because another node
-// has it.
+// closeLocked begins to close a feed. With handOver, the next owner is told when the feed is closed.
 func (c *Cluster) closeLocked(f *feed, handOver bool) {
 	w := c.work
 	c.unclaimLocked(f.id, c.self, f.epoch)
@@ -261,13 +260,13 @@ func (c *Cluster) close(w *work, f *feed, handOver bool, wait time.Duration) {
 	c.handOver(w, f.id, e)
 	c.mu.Lock()
 	c.moving--
-	c.phaseLocked(f, f.phase) // a drain counts moving feeds, too
+	c.phaseLocked(f, f.phase) // wakes Drain, which counts moving feeds, too
 	c.decideLocked()
 	c.mu.Unlock()
 }
 
-// handOver tells the next owner of a feed that it is free, until a node has it. If all messages are
-// lost, the next owner sees it in the record of this node.
+// handOver tells the next owner of a feed that it is free, up to handOvers times, until a node
+// has taken it. If all messages are lost, the next owner sees it in the record of this node.
 func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 	for range handOvers {
 		c.mu.Lock()
@@ -290,8 +289,7 @@ func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 	}
 }
 
-// handleRelease opens a feed that its owner has closed for this node, and
-// answers when it is open.
+// handleRelease opens a feed that its owner has closed for this node, and answers when the feed is open.
 func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(*storepb.FeedEpoch, error)) {
 	id, e := store.Feed(q.Feed), im.Epoch(q.Epoch)
 	reply := func(now im.Epoch) { answer(&storepb.FeedEpoch{Feed: q.Feed, Epoch: uint64(now)}, nil) }
@@ -305,7 +303,7 @@ func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(
 		e = f.epoch
 		c.mu.Unlock()
 		reply(e)
-	case f.phase == closing, c.routes[id].Load().epoch > e: // it has been elsewhere since
+	case f.phase == closing, c.routes[id].Load().epoch > e: // the feed has been elsewhere since
 		c.mu.Unlock()
 		reply(0)
 	default:
@@ -318,10 +316,9 @@ func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(
 	}
 }
 
-// Lost is called by an owner whose commit was refused as stale, or has an unknown outcome: it has
-// dropped its state of the feed in epoch e, and makes no more calls for it. If the feed should be
-// here, it is opened again. An owner commits as soon as it is there, so Lost may come before
-// Owners.Open has returned.
+// Lost is called by an Owner whose commit was refused as stale, or has an unknown outcome. The Owner has
+// dropped its state of the feed in epoch e, and makes no more calls for it. If the feed should be here, it
+// is opened again. An Owner commits as soon as it exists, so Lost may come before Owners.Open has returned.
 func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -330,7 +327,7 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	case o == nil:
 		return
 	case o.phase == opening:
-		o.lostIn = max(o.lostIn, e) // the former owner may have reported it late
+		o.lostIn = max(o.lostIn, e) // the loss of a former Owner may be reported late
 		return
 	case o.phase != open || o.epoch != e:
 		return
@@ -342,9 +339,9 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	c.decideLocked()
 }
 
-// Drain gives all feeds of this node to the others, until Resume: it takes none, and clients are
-// sent to it last. It returns when none is left. Errors: ErrNobody, and that of ctx with the
-// remaining feeds; then the node goes on as before.
+// Drain gives all feeds of this node to the others, and returns when none is left. Until
+// Resume the node takes no feeds, and clients are sent to it last. Errors: ErrNobody,
+// and that of ctx with the number of feeds left; then the node goes on as before.
 func (c *Cluster) Drain(ctx context.Context) error {
 	c.mu.Lock()
 	c.draining = true
@@ -363,7 +360,7 @@ func (c *Cluster) Drain(ctx context.Context) error {
 		switch {
 		case left == 0:
 			return nil
-		case nobody: // or not any more: all nodes of a cluster may be told to stop at once
+		case nobody: // also later: all nodes of a cluster may be told to stop at once
 			c.Resume()
 			return fmt.Errorf("drain %s: %w", c.self, ErrNobody)
 		}
@@ -377,7 +374,7 @@ func (c *Cluster) Drain(ctx context.Context) error {
 	}
 }
 
-// Resume ends what Drain began: the node takes feeds again.
+// Resume ends the effect of Drain: the node takes feeds again.
 func (c *Cluster) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

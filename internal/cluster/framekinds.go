@@ -1,9 +1,8 @@
 package cluster
 
-// Kinds of frames in the numbered streams between nodes. They are part of the protocol: never reuse
-// a number. The messages are in clusterpb, those of route in routepb, those of session in
-// sessionpb. The table is here, below the packages that send them, so that all three see it and
-// none gives a number twice.
+// Kinds of frames in the numbered streams between nodes. They are part of the protocol: never reuse a
+// number. The messages are in clusterpb, those of route in routepb, those of session in sessionpb. This
+// package is below all three senders, so the one table here keeps two of them from using the same number.
 const (
 	KindOnline      byte = 1 // Online, of fanout
 	KindDelivery    byte = 2 // Delivery, of fanout

@@ -43,9 +43,9 @@ func (c *Cluster) recordLocked() *storepb.Node {
 	return rec
 }
 
-// record encodes the record of this node. Only the one for peers has the positions of feeds. In the
-// row they would be useless: the same store has the feeds, and a failover that loses their commits
-// loses the row as well.
+// record encodes the record of this node. Only the record for peers has the
+// positions of feeds. In the row they would be useless: the same store has
+// the feeds, and a failover that loses their commits loses the row as well.
 func (c *Cluster) record(toPeers bool) []byte {
 	c.mu.Lock()
 	rec := c.recordLocked()
@@ -84,7 +84,8 @@ func (c *Cluster) beacons(ctx context.Context) {
 	}
 }
 
-// beats writes the own row until ctx ends. A row of another process ends the run.
+// beats writes the own row until ctx ends, and ends the settle time of a
+// new node. A row of another process under the same id ends the run.
 func (c *Cluster) beats(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -119,8 +120,8 @@ func (c *Cluster) beats(ctx context.Context) {
 	}
 }
 
-// beat writes the own row once, unless another process did. It recognises its own row after a write
-// of unknown outcome.
+// beat writes the own row once, unless the row is of another process. After
+// a write of unknown outcome it recognises the own row by its incarnation.
 func (c *Cluster) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
@@ -155,8 +156,8 @@ func (c *Cluster) twin(rec *storepb.Node) error {
 		rec.Addresses)
 }
 
-// noteStore says once when the rows cannot be read, or written, and once when
-// both works again. which is a part of Cluster.deaf.
+// noteStore logs once when the rows cannot be read or written, and once
+// when both works again. which is one of the two fields of Cluster.deaf.
 func (c *Cluster) noteStore(which *bool, err error) {
 	c.mu.Lock()
 	was := c.deaf.read || c.deaf.write
@@ -188,11 +189,11 @@ func (c *Cluster) looks(ctx context.Context) {
 	}
 }
 
-// look asks the store for the holders of the feeds that this node should own and that have no known
-// owner, and opens the free ones.
+// look asks the store for the holders of the feeds that this node should
+// own and that have no known owner, and opens the free ones.
 //
-// The rows are read after the holders: a node writes its row before it takes
-// anything over, so a holder without a row is gone.
+// The rows are read after the holders: a node writes its row before it
+// takes anything over, so a holder without a row is gone.
 func (c *Cluster) look(ctx context.Context) {
 	c.mu.Lock()
 	wanted := c.wantedLocked()
@@ -230,7 +231,7 @@ func (c *Cluster) look(ctx context.Context) {
 		f := c.own[id]
 		f.looked = true // not again before a change, or the next tick
 		if h, ok := holders[id]; ok && h.Epoch < heard[i].epoch && heard[i] == c.routes[id].Load() {
-			c.routeLocked(id, &route{epoch: h.Epoch}) // earlier announcements are of a past that the store has lost
+			c.routeLocked(id, &route{epoch: h.Epoch}) // the store has lost the commits of earlier announcements
 		}
 		if h, ok := holders[id]; ok && rowsErr == nil && f.phase == none && c.freeLocked(id, h) &&
 			c.wantsLocked(f, should, time.Now()) {
@@ -240,7 +241,7 @@ func (c *Cluster) look(ctx context.Context) {
 	c.decideLocked()
 }
 
-// forget removes the rows of nodes that have been gone for long, unless the rows have changed.
+// forget removes the rows of nodes that have been gone for forgetAfter, unless a row has changed meanwhile.
 func (c *Cluster) forget(ctx context.Context) {
 	var old []store.RecordPut
 	c.mu.Lock()
@@ -276,8 +277,8 @@ func (c *Cluster) wantedLocked() []store.Feed {
 	return wanted
 }
 
-// freeLocked tells whether a feed with this holder in the store may be taken over. A live holder
-// that does not announce the epoch is just opening the feed.
+// freeLocked tells whether a feed with this holder in the store may be taken over. A live
+// holder has to have released the epoch: otherwise it serves the feed, or is just opening it.
 func (c *Cluster) freeLocked(f store.Feed, h store.Holder) bool {
 	if !h.State.Takes() {
 		return false

@@ -16,18 +16,17 @@ import (
 
 const (
 	joinWait = 5 * time.Second // how long Join looks for the others on the bus
-	// for a database that does not answer: on a busy machine it answers late
+	// the same, for a database that does not answer: on a busy machine it answers late
 	slowStore = 30 * time.Second
 )
 
-// Join makes this node known, before any client is served and while the bus
-// runs. Errors that the operator has to resolve: ErrTwin when another process
-// with this id is alive, ErrUnreachable when there are nodes alive and none of
-// them is on the bus. Others are the store's, and ctx's.
+// Join makes this node known, before any client is served and while the bus runs. Errors that the
+// operator has to resolve: ErrTwin if another process with this id is alive, ErrUnreachable if there
+// are nodes alive and none of them is on the bus. Other errors are those of the store and of ctx.
 //
-// It takes no time when the id is new and a peer is there, or nobody. Rows of dead processes cost 2
-// s, because they might be alive. First it asks the peers on the bus for their knowledge of the
-// databases, which may be others: in a former primary all nodes look dead.
+// It returns at once if the id is new, and another node is on the bus or there is no other node. Rows
+// of dead processes cost 2 s, because these might be alive. First it asks the peers on the bus for
+// their knowledge of the databases: this node may see a former primary, in which all nodes look dead.
 func (c *Cluster) Join(ctx context.Context) error {
 	if c.o.Alone {
 		return nil
@@ -81,7 +80,7 @@ func (c *Cluster) Join(ctx context.Context) error {
 	}
 }
 
-// nextLook waits until Join looks again. Its error is that of ctx.
+// nextLook waits until Join looks again. It returns the error of ctx if that ends first.
 func (c *Cluster) nextLook(ctx context.Context, tick *time.Ticker) error {
 	select {
 	case <-tick.C:
@@ -94,8 +93,8 @@ func (c *Cluster) nextLook(ctx context.Context, tick *time.Ticker) error {
 // askTime bounds a peer's answer about the databases.
 const askTime = time.Second
 
-// askSeen asks the peers on the bus that have not answered yet for their knowledge of the
-// databases, and tells whether one of them stayed silent.
+// askSeen asks the peers on the bus for their knowledge of the databases, except those
+// in told, which have answered before. It tells whether one of them stayed silent.
 func (c *Cluster) askSeen(ctx context.Context, told map[im.Node]bool) (silent bool) {
 	if c.o.Databases == nil {
 		return false
@@ -150,8 +149,8 @@ func (c *Cluster) behind() error {
 	return c.o.Databases.Behind()
 }
 
-// aroundLocked returns the processes that are alive by their rows: one with this node's id, others,
-// and whether any of those is on the bus.
+// aroundLocked returns the processes that are alive by their rows: the one with this node's id
+// (nil: none) and the ids of the others. reachable says whether one of the others is on the bus.
 func (c *Cluster) aroundLocked() (twin *peer, others []string, reachable bool) {
 	peers := c.bus.Peers()
 	for _, p := range c.peers {
@@ -168,8 +167,8 @@ func (c *Cluster) aroundLocked() (twin *peer, others []string, reachable bool) {
 	return twin, others, reachable
 }
 
-// enter writes the first row of this process in the place of was. If nobody
-// else is there, feeds are taken at once.
+// enter writes the first row of this process in the place of was, the row that is there;
+// nil: none. With alone, and if nobody has entered meanwhile, this node takes feeds at once.
 func (c *Cluster) enter(ctx context.Context, was []byte, alone bool) error {
 	c.row = was
 	if err := c.beat(ctx); err != nil {
@@ -191,8 +190,7 @@ func (c *Cluster) enter(ctx context.Context, was []byte, alone bool) error {
 	return nil
 }
 
-// Leave deletes this node's row from the store, after Run, so that the others need not wait for its
-// expiry.
+// Leave deletes this node's row from the store, after Run, so that the others need not wait until it expires.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if c.o.Alone || c.row == nil {
 		return nil

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// apartAfter is how long a node hears fewer nodes than the others do before it counts as apart;
-	// a missing beacon is noticed presentFor later.
+	// apartAfter is how long a node has to be outside of the majority before it
+	// counts as apart. A node whose beacons stop is outside after presentFor.
 	apartAfter = 2 * time.Second
 
-	// freshFor is the greatest age of the nodes' records that counts here. While one node is
-	// silent, or the store is out of reach, no node becomes apart.
+	// freshFor is the greatest age of the records by which nodes are judged. While
+	// one node is silent, or the store is out of reach, no node becomes apart.
 	freshFor = 2500 * time.Millisecond
 )
 
-// Nodes that reach the store but not each other would each serve only their own feeds to their own
-// clients. So if most of the nodes hear each other, the others are apart: they give their feeds up,
-// and send their clients away. All nodes decide by the same records, which the store carries where
-// the bus does not. The others take the feeds of a node when its own record says that it takes
-// none. Without a majority nothing moves.
+// Nodes that reach the store but not each other would each serve only their own feeds to
+// their own clients. So if most of the nodes hear each other, the others are apart: they
+// give their feeds up, and send their clients away. All nodes decide by the same records,
+// which the store carries where the bus does not. The majority takes the feeds of a node
+// when that node's own record says that it takes none. Without a majority nothing moves.
 
-// hearingLocked are the nodes that this one hears on the bus.
+// hearingLocked returns the nodes that this one hears on the bus.
 func (c *Cluster) hearingLocked(now time.Time) *storepb.Hearing {
 	h := &storepb.Hearing{}
 	for _, p := range c.peers {
@@ -39,13 +39,13 @@ func (c *Cluster) hearingLocked(now time.Time) *storepb.Hearing {
 	return h
 }
 
-// hears tells whether the node with a record hears another one. A record of a release without this
-// field hears everybody.
+// hears tells whether the node with a record hears node n. A record of an older
+// release, without this field, counts as one of a node that hears everybody.
 func hears(rec *storepb.Node, n im.Node) bool {
 	return rec.Hearing == nil || slices.Contains(rec.Hearing.Nodes, string(n))
 }
 
-// noteApartLocked finds the nodes that are apart now.
+// noteApartLocked decides which nodes are apart now.
 func (c *Cluster) noteApartLocked(now time.Time) {
 	all := map[im.Node]*storepb.Node{c.self: {Taking: c.takingLocked(now), Draining: c.draining,
 		Hearing: c.hearingLocked(now)}}
@@ -86,8 +86,8 @@ func (c *Cluster) noteApartLocked(now time.Time) {
 	}
 }
 
-// togetherLocked ends the state apart of a node. If it is this node, it waits before it takes
-// feeds, the longer the more often it was apart lately.
+// togetherLocked ends the state apart of a node. If it is this node, it waits
+// before it takes feeds: the longer, the more often it was apart lately.
 func (c *Cluster) togetherLocked(n im.Node, now time.Time, heard bool) {
 	was := c.apart[n]
 	delete(c.outside, n)
@@ -105,8 +105,8 @@ func (c *Cluster) takingLocked(now time.Time) bool {
 	return c.taking && !c.apart[c.self] && !c.slow && !now.Before(c.from)
 }
 
-// majority returns a group of more than half of the nodes that all hear each other, with one that
-// takes feeds; nil: there is none. The same records give the same group on all nodes.
+// majority returns a group of more than half of the nodes that all hear each other, of which one takes feeds
+// and is not draining; nil: there is no such group. The same records give the same group on all nodes.
 func majority(all map[im.Node]*storepb.Node) map[im.Node]bool {
 	both := func(a, b im.Node) bool { return hears(all[a], b) && hears(all[b], a) }
 	nodes, others := make([]im.Node, 0, len(all)), map[im.Node]int{}

@@ -27,12 +27,11 @@ type read struct {
 	err     error
 }
 
-// Mine returns for each of the feeds the epoch in which this process is its writer in the store, 0
-// if it is not. If Mine returns epoch e, an Owner of e has in memory all that any node acked before
-// the call. Memory alone is not enough: a process that was stopped for a while cannot know of its
-// successor.
+// Mine returns, for each of the feeds, the epoch in which this process is its holder in the store,
+// or 0. If it returns epoch e, an Owner of e has in memory all that any node acked before the call.
+// Memory alone is not enough: a process that was stopped for a while cannot know of its successor.
 //
-// All calls during a read share the next one. Errors are those of the store, and ctx's.
+// All calls during a read share the next read. Errors are those of the store and of ctx.
 func (c *Cluster) Mine(ctx context.Context, feeds []store.Feed) ([]im.Epoch, error) {
 	epochs := make([]im.Epoch, len(feeds))
 	if c.o.Alone {
@@ -78,8 +77,8 @@ func (rs *reads) join(feeds []store.Feed) *read {
 	return rs.next
 }
 
-// take ends the gathering of the next read: later calls get another one, so a read always begins
-// after the questions it answers.
+// take returns the next read, which no later call joins. So a read
+// always begins after the questions that it answers.
 func (rs *reads) take() *read {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -88,7 +87,7 @@ func (rs *reads) take() *read {
 	return r
 }
 
-// answers reads for the callers of Mine, until ctx ends.
+// answers reads the holders for the callers of Mine, until ctx ends.
 func (c *Cluster) answers(ctx context.Context) {
 	for {
 		select {
@@ -113,7 +112,7 @@ func (c *Cluster) answers(ctx context.Context) {
 	}
 }
 
-// holders asks the store, for a bounded time.
+// holders asks the store for the holders of feeds, for storeWait at most.
 func (c *Cluster) holders(ctx context.Context, feeds []store.Feed) (map[store.Feed]store.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()

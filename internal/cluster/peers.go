@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	expiry      = 5 * time.Second         // a row that long unchanged: the node is gone
-	expirySoon  = 2 * time.Second         // the same, if the bus does not have it either
-	missedSoon  = 2                       // own beats written in that time, for expirySoon
-	presentFor  = 1500 * time.Millisecond // time after a beacon in which the node counts as on the bus
+	expiry      = 5 * time.Second         // if a row is unchanged for so long, its node is gone
+	expirySoon  = 2 * time.Second         // the same, if the node is not on the bus either
+	missedSoon  = 2                       // own beats that have to be read in that time, for expirySoon
+	presentFor  = 1500 * time.Millisecond // after a beacon, its node counts as on the bus for so long
 	steadyGap   = 1500 * time.Millisecond // longest time between two reads of the rows that counts
 	steadyOwn   = 2 * time.Second         // longest time in which the own row has not moved, for reads to count
 	unheardFor  = 10 * time.Second        // time alive by its row and not on the bus, before a warning
@@ -29,18 +29,18 @@ const (
 type peer struct {
 	node     im.Node
 	rec      *storepb.Node // the newest one, from the bus or its row
-	said     time.Time     // its time
+	said     time.Time     // when it came
 	held     map[store.Feed]im.Epoch
 	released map[store.Feed]im.Epoch
 
 	row     []byte        // its heartbeat row; nil: it has none
 	beat    uint64        // version of its row
-	missed  int           // how often the own row has moved since it did
+	missed  int           // how often the own row has moved since this one did
 	silent  time.Duration // how long the row has not changed, as far as it counts
 	moved   bool          // the row was seen to change
-	expired bool          // gone, by its row; ends when the row changes
+	expired bool          // it is gone by its row, until the row changes
 	heard   time.Time     // its last beacon
-	from    time.Time     // it is not given feeds before
+	from    time.Time     // it gets no feeds before
 	met     time.Time     // when it was first known, or last on the bus; for the warning
 	skew    time.Duration // its clock ahead of ours, when its row moved last
 	warned  struct{ skew, unheard bool }
@@ -58,8 +58,8 @@ type flap struct {
 	last  time.Time
 }
 
-// wait returns how long a node that was lost so often gets no feeds: it doubles with every loss, so
-// that feeds do not move with a node that comes and goes.
+// wait returns how long a node that was lost so often gets no feeds. The time doubles
+// with every loss, so that feeds do not move with a node that comes and goes.
 func (f flap) wait(now time.Time) time.Duration {
 	if f.count == 0 || now.Sub(f.last) > flapMemory {
 		return 0
@@ -67,7 +67,7 @@ func (f flap) wait(now time.Time) time.Duration {
 	return min(settleTime<<min(f.count-1, 10), maxFlapWait)
 }
 
-// lostLocked notes that a node went without notice.
+// lostLocked counts the loss of a node that went without notice.
 func (c *Cluster) lostLocked(n im.Node, now time.Time) {
 	f := c.flaps[n]
 	if now.Sub(f.last) > flapMemory {
@@ -76,8 +76,8 @@ func (c *Cluster) lostLocked(n im.Node, now time.Time) {
 	c.flaps[n] = flap{f.count + 1, now}
 }
 
-// peerLocked finds a process, or adds one that was not known. One that has
-// the id of another was restarted, and counts as lost.
+// peerLocked returns a process, and adds one that was not known. If an older process
+// with the same node id is alive, the node was restarted, and counts as lost.
 func (c *Cluster) peerLocked(n im.Node, incarnation uint64, now time.Time) *peer {
 	if p := c.peers[incarnation]; p != nil {
 		return p
@@ -92,7 +92,7 @@ func (c *Cluster) peerLocked(n im.Node, incarnation uint64, now time.Time) *peer
 	return p
 }
 
-// handleBeacon takes the record in a peer's beacon.
+// handleBeacon merges the record in a peer's beacon.
 func (c *Cluster) handleBeacon(from im.Node, payload []byte, _ func([]byte)) {
 	rec := &storepb.Node{}
 	if err := rec.UnmarshalVT(payload); err != nil || rec.Incarnation == 0 {
@@ -112,7 +112,7 @@ func (c *Cluster) handleBeacon(from im.Node, payload []byte, _ func([]byte)) {
 	c.decideLocked()
 }
 
-// mergeLocked takes a record of p, if it is the newest.
+// mergeLocked makes rec the record of p, if it is newer.
 func (c *Cluster) mergeLocked(p *peer, rec *storepb.Node) {
 	if rec.Version <= p.rec.Version {
 		return
@@ -176,11 +176,11 @@ func (c *Cluster) rows(ctx context.Context) (map[im.Node][]byte, error) {
 	return rows, nil
 }
 
-// absorbLocked takes the rows as they were read at now or later.
+// absorbLocked merges the rows, whose read began at now.
 //
-// A row's silence counts only between two reads that follow each other closely, and while the own
-// row is seen to move: the time in which this process or the database stood still proves nothing
-// about others. joining says that there is no own row yet.
+// The silence of a row counts only between two reads that follow each other closely,
+// and while the own row is seen to move: the time in which this process or the database
+// stood still proves nothing about others. joining says that there is no own row yet.
 func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining bool) {
 	gap := now.Sub(c.lastLook)
 	c.lastLook = now
@@ -227,7 +227,7 @@ func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining b
 	c.expireLocked(seen, now)
 }
 
-// expireLocked drops the processes that are gone; seen has the incarnations with rows.
+// expireLocked ends the claims of processes that are gone. seen has the incarnations that have rows.
 func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 	for incarnation, p := range c.peers {
 		switch {
@@ -243,15 +243,15 @@ func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 			c.goneLocked(p)
 			delete(c.peers, incarnation)
 			c.log.Info("node has left", "node", p.node)
-		case now.Sub(p.met) > unheardFor: // heard once, never written
+		case now.Sub(p.met) > unheardFor: // it was on the bus, and never had a row
 			c.goneLocked(p)
 			delete(c.peers, incarnation)
 		}
 	}
 }
 
-// checkClock warns of a clock that differs from ours. Only times that people read depend on it; rec
-// was written within the last two seconds.
+// checkClock warns of a clock that differs from ours. Only times that
+// people read depend on it. rec was written within the last two seconds.
 func (c *Cluster) checkClock(p *peer, rec *storepb.Node) {
 	off := time.UnixMilli(int64(rec.TimeMs)).Sub(c.o.Now()).Round(time.Second)
 	p.skew = off
@@ -261,8 +261,8 @@ func (c *Cluster) checkClock(p *peer, rec *storepb.Node) {
 	}
 }
 
-// unreachableLocked returns the nodes that have been alive for a while by their rows, but are not
-// on the bus.
+// unreachableLocked returns the nodes that have been alive by their rows
+// for unheardFor without being on the bus. It warns of each once.
 func (c *Cluster) unreachableLocked(now time.Time) []im.Node {
 	var list []im.Node
 	for _, p := range c.peers {

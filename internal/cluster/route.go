@@ -9,8 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// route is the owner of a feed, as far as it is known here. A route never changes; a new one
-// replaces it.
+// route names the owner of a feed, as far as it is known here. A route never changes; a new one replaces it.
 type route struct {
 	node    im.Node
 	epoch   im.Epoch // the highest known one
@@ -19,8 +18,8 @@ type route struct {
 	changed chan struct{} // closed when this is not the route any more
 }
 
-// regress is how long the highest known epoch of a feed has no owner before a claim in a lower one
-// counts: a database that lost its newest commits counts epochs again.
+// regress is how long a feed must have no owner in the highest known epoch before a claim in
+// a lower epoch counts. A database that lost its newest commits gives lower epochs again.
 const regress = 5 * time.Second
 
 // Route returns the owner of a feed, as far as it is known: of the nodes that claim it, the one
@@ -31,8 +30,8 @@ func (c *Cluster) Route(f store.Feed) (n im.Node, e im.Epoch, ok bool) {
 	return r.node, r.epoch, r.ok
 }
 
-// Wait returns the owner of a feed as soon as one in a higher epoch than seen is known. seen is the
-// epoch of Route's last answer, which was wrong or without a node. The error is that of ctx.
+// Wait waits until an owner of a feed in a higher epoch than seen is known, and returns it. seen is
+// the epoch of Route's last answer, which was wrong or without a node. The error is that of ctx.
 func (c *Cluster) Wait(ctx context.Context, f store.Feed, seen im.Epoch) (im.Node, im.Epoch, error) {
 	for {
 		r := c.routes[f].Load()
@@ -57,8 +56,8 @@ func (c *Cluster) Learn(f store.Feed, n im.Node, e im.Epoch) {
 	}
 }
 
-// claimLocked notes that n owns f in epoch e, unless a later owner is known, and tells whether that
-// changes the route.
+// claimLocked notes that n owns f in epoch e, unless a later owner is
+// known. It tells whether that changes the route.
 func (c *Cluster) claimLocked(f store.Feed, n im.Node, e im.Epoch) bool {
 	if int(f) >= len(c.routes) {
 		return false // of a store with more feeds

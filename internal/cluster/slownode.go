@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	slowRead  = 200 * time.Millisecond // of the rows; later ones are late
-	slowAfter = 2 * time.Second        // of late reads, at least two
+	slowRead  = 200 * time.Millisecond // a read of the rows that takes longer is late
+	slowAfter = 2 * time.Second        // so long all reads must be late, at least two
 	slowTimes = 4
 	keptReads = 4
 )
 
 // A node that the store answers late, because its network or its processors are slow, delays all
 // writers to its feeds: the first message of each conversation costs several reads one after the
-// other, and all feeds share the connections. If all its reads of the last slowAfter were late, and
-// the quickest of them took slowTimes as long as the usual ones of most of the others, the node is
-// slow: it gives its feeds up. If the store is late for all nodes, nothing moves.
+// other, and all feeds share the connections. A node is slow if all its reads of the last
+// slowAfter were late, and the quickest of them took slowTimes as long as the usual reads of
+// most of the others. It gives its feeds up. If the store is late for all nodes, nothing moves.
 
 // late is an unbroken series of late reads.
 type late struct {
@@ -27,15 +27,15 @@ type late struct {
 	least time.Duration
 }
 
-// usual returns the longest of some reads, without the slowest one of several: while a node is
-// slow, another node may have one late read, but a slow store has more.
+// usual returns the second longest of some reads, or the only one. While one node
+// is slow, another node may have one late read, but with a slow store it has more.
 func usual(reads []time.Duration) time.Duration {
 	all := slices.Sorted(slices.Values(reads))
 	return all[max(0, len(all)-2)]
 }
 
-// noteSlowLocked decides whether this node is slow, after a read of the rows of this duration that
-// ended at now.
+// noteSlowLocked decides whether this node is slow, after a read of the
+// rows that took so long and ended at now.
 func (c *Cluster) noteSlowLocked(took time.Duration, now time.Time) {
 	c.took = append(c.took, max(took, time.Millisecond))
 	c.took = c.took[max(0, len(c.took)-keptReads):]
@@ -76,8 +76,7 @@ func (c *Cluster) noteSlowLocked(took time.Duration, now time.Time) {
 	wake.Set(c.tell)
 }
 
-// restLocked has this node wait before it takes feeds again, the longer the more often it
-// gave them up lately.
+// restLocked has this node wait before it takes feeds again: the longer, the more often it gave them up lately.
 func (c *Cluster) restLocked(now time.Time) {
 	c.lostLocked(c.self, now)
 	c.from = now.Add(c.flaps[c.self].wait(now))

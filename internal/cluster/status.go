@@ -90,8 +90,7 @@ func (c *Cluster) Status() Status {
 	return s
 }
 
-// Reconsider reassigns the feeds at once, and forgets recent losses of nodes, after which they
-// would have to wait.
+// Reconsider reassigns the feeds at once, also to nodes that would have to wait because they were lost lately.
 func (c *Cluster) Reconsider() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +111,8 @@ type Place struct {
 	Draining  bool
 }
 
-// Gateways lists the addresses for a user, best first: each user has an order of their own, which
-// stays while the nodes stay the same. Draining nodes come last.
+// Gateways lists the addresses for a user, best first. Each user has an order of their own,
+// which stays while the nodes stay the same. Nodes that drain, are apart or are slow come last.
 func (c *Cluster) Gateways(a im.Account) []Place {
 	type scored struct {
 		Place

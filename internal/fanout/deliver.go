@@ -1,19 +1,18 @@
-// Package fanout adds committed entries to the outboxes of their recipients, by the online table.
-// Entries are encoded once for each codec and framing, and each writer is woken once for a commit.
+// Package fanout adds committed entries to the outboxes of their recipients, which it finds in the online
+// table. Entries are encoded once for each codec and framing, and each writer is woken once for a commit.
 //
-// Read the files in this order. For one node: deliver.go, onlinetable.go, outbox.go,
-// flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
-// mentions.go (entries that name a user: these come whole, also outside the focus),
-// receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, ephemeral.go
-// and heldsignals.go (events that may be lost). For other nodes: remotesend.go (frames of a delivery
-// for them), remotereceive.go (frames from them), nodes.go with remoteonline.go (which
-// users are online there), resync.go (users who may have missed something), presencepolicy.go
-// (nodes tell each other who may see when a user is online), and sessionvalidity.go with
-// unconfirmed.go (a session gets nothing while nobody knows whether it is valid). inspect.go shows an operator
-// the state of an outbox.
+// Read the files in this order. For one node: deliver.go, onlinetable.go, outbox.go, flusher.go; then
+// focus.go and hint.go (clients that want only some conversations whole), mentions.go (entries that name
+// a user: these come whole, also outside the focus), receipts.go (moves of cursors), notes.go (reactions
+// and pins), and signal.go, ephemeral.go and heldsignals.go (events that may be lost). For other nodes:
+// remotesend.go (frames of a delivery for them), remotereceive.go (frames from them), nodes.go with
+// remoteonline.go (which users are online there), resync.go (users who may have missed something),
+// presencepolicy.go (nodes tell each other who may see when a user is online), and sessionvalidity.go
+// with unconfirmed.go (a session gets nothing while nobody knows whether it is valid). inspect.go shows
+// an operator the state of an outbox.
 //
-// The package owns the online table and what waits for each connection. It may not know the meaning
-// of an entry, the members, or the owner of a conversation: its callers name the recipients. It
+// The package owns the online table and the bytes that wait for each connection. It may not know the
+// meaning of an entry, the members, or the owner of a conversation: its callers name the recipients. It
 // never reads the store, and never blocks.
 package fanout
 
@@ -27,15 +26,15 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Fan delivers entries. Only one goroutine at a time may call Deliver, Receipts, Notes
-// and Flush: the one that publishes commits.
+// Fan delivers entries. Only one goroutine at a time may call Deliver, Receipts, Notes and Flush: the one
+// that publishes commits, or, for the Fan of a receiver, the one that handles the frames of its node.
 type Fan struct {
 	Table  *Table
 	Remote *Nodes // nil: there are no other nodes
 
 	wakeUps   WakeUps
 	encoded   [wire.Encodings][]byte // the rows of the present delivery
-	announced [wire.Encodings][]byte // the same for clients that want to hear of large frames
+	announced [wire.Encodings][]byte // the same, with announcements of large frames
 	rows      [][]byte               // of the present delivery
 	named     named                  // the rows that mention users
 	newest    newestRow              // of the present delivery
@@ -58,7 +57,7 @@ type Item struct {
 	Names  *Names // the users whom the entry mentions; nil: none
 	Sender Origin
 	Ack    wire.Ack  // the answer, unless Err is set
-	Repeat bool      // with Ack: the entry was stored before; only other nodes get it
+	Repeat bool      // with Ack: the entry was stored before; not sent to clients
 	Err    *im.Error // the answer
 }
 
@@ -66,7 +65,7 @@ type Item struct {
 type Origin struct {
 	Out   *Outbox       // nil: no connection of this node waits
 	ID    uint64        // of the frame
-	Bytes int           // that the answer gives back to the window
+	Bytes int           // size of the send, which the answer gives back to the window
 	At    time.Duration // of measure.Now, when the frame came
 
 	Caller *Caller // another node waits; the fields above are not set
@@ -143,8 +142,8 @@ func (f *Fan) count(c deliveryCount) {
 	}
 }
 
-// pushTo pushes encoded entries to o, or a hint in their place. The rows of the entries are
-// from and those after it, as many as entries.
+// pushTo pushes b, an Events frame with some rows of the delivery, to o, or a hint in its place.
+// from is the index of the first of these rows, and entries is their number. c counts the outcome.
 func (f *Fan) pushTo(o *Outbox, b []byte, shared bool, from, entries int, c *deliveryCount) {
 	var named *namedRows
 	if len(f.named.all) > 0 {
@@ -180,7 +179,7 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
 			}
 			b := f.encoded[i]
-			// else each of the outboxes would make a copy with the announcement
+			// Otherwise each of these outboxes would make its own copy with the announcement.
 			if o.Large && len(b) > wire.LargeFrame {
 				if f.announced[i] == nil {
 					f.announced[i] = wire.AnnounceLarge(b, o.enc.Codec)
@@ -198,7 +197,7 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 // others between them.
 func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 	var c deliveryCount
-	from, to := 0, 0 // of rows: those of others that are not delivered yet
+	from, to := 0, 0 // the rows from:to are of others, and not delivered yet
 	flush := func() {
 		if from < to {
 			f.own = wire.AppendEvents(f.own[:0], o.enc, f.rows[from:to])
@@ -218,7 +217,7 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 		if own {
 			it.Sender.Reply(it.Ack, it.Err, &f.wakeUps)
 		}
-		if own || !member { // it is not delivered
+		if own || !member { // the row is not for o
 			from = to
 		}
 	}
@@ -226,7 +225,7 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 	f.count(c)
 }
 
-// hintHere gives a hint to users on this node. named are the entries that name some of them.
+// hintHere gives a hint to users on this node. named has the entries that mention some of them.
 func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) {
 	hinted, lagged := 0, 0
 	for _, u := range users {
@@ -243,10 +242,9 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) 
 	f.Lagged.Add(uint64(lagged))
 }
 
-// Reaches tells whether any of some users is online, here or at another node, so that Deliver would
-// have a recipient. Like Deliver, it counts as a choice of recipients: if it finds nobody online
-// for an old entry, and the late announcement of another node then brings a user who was online
-// there all the time, that session has to sync.
+// Reaches tells whether any of users is online, here or at another node, so that Deliver would have
+// a recipient. Like Deliver, it counts as a choice of recipients: if the announcement of a user who
+// was already online at another node comes after it, the sessions of that user have to sync.
 func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	if f.Remote != nil {
 		f.Remote.noteRecipientsChosen()
@@ -258,8 +256,8 @@ func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	})
 }
 
-// beginRecipients is called before recipients of entries are chosen. It returns the
-// batch for the recipients at other nodes; nil: there are no other nodes.
+// beginRecipients is called before recipients of entries are chosen, and notes that. It
+// returns the batch for the recipients at other nodes; nil: there are no other nodes.
 func (f *Fan) beginRecipients() *remoteBatch {
 	if f.Remote == nil {
 		return nil
@@ -268,7 +266,7 @@ func (f *Fan) beginRecipients() *remoteBatch {
 	return f.remoteBatch()
 }
 
-// remoteBatch is the batch for other nodes; nil: there are none now.
+// remoteBatch returns the batch for other nodes; nil: there are none now.
 func (f *Fan) remoteBatch() *remoteBatch {
 	if f.Remote == nil || f.Remote.joined.Load() == 0 {
 		return nil

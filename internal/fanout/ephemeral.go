@@ -20,9 +20,8 @@ const (
 	maxSignalAge = 4 * time.Second
 )
 
-// ephemeral has the waiting events of a client that may be lost: signals and presences. It is not
-// encoded yet, so that a later one replaces an earlier one. An outbox has none before the first
-// one. Guarded by Outbox.mu.
+// ephemeral holds the signals and presences that wait for a client. They may be lost. They are not encoded
+// yet, so that a later one replaces an earlier one. It is nil until the first one comes. Guarded by Outbox.mu.
 type ephemeral struct {
 	signals   []owedSignal
 	presences []*petrelv1.Presence // of as many users as the session watches
@@ -33,14 +32,14 @@ type owedSignal struct {
 	at time.Duration // of measure.Now, when it came
 }
 
-// sameMatter tells whether the later one of two signals replaces the earlier one.
+// sameMatter tells whether the later of two signals replaces the earlier one.
 func sameMatter(a, b *petrelv1.Signal) bool {
 	return a.Conv == b.Conv && a.From == b.From && a.Kind == b.Kind
 }
 
-// pushSignal owes the client a signal, which nobody may change any more. focused
-// means that only a client that has the conversation in its focus gets it. It returns
-// whether the client will get it, unless it reads too slowly.
+// pushSignal queues a signal for the client. Nobody may change the signal any more. With
+// focused, only a client that has the conversation in its focus gets it. It returns false if
+// the signal is dropped now. A queued signal is dropped later if the client reads too slowly.
 func (o *Outbox) pushSignal(id im.ConvID, s *petrelv1.Signal, focused bool, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,8 +68,8 @@ func (o *Outbox) oweSignalLocked(s *petrelv1.Signal) bool {
 	return true
 }
 
-// Presence owes the client the presences of list, which must not be changed any more. A later one
-// of a user replaces an earlier one. The caller bounds how many users there are. Spec: P-13.5.
+// Presence queues presences for the client. Nobody may change those of list any more. A later
+// presence of a user replaces an earlier one. The caller bounds the number of users. Spec: P-13.5.
 func (o *Outbox) Presence(list []*petrelv1.Presence, k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,8 +83,8 @@ func (o *Outbox) Presence(list []*petrelv1.Presence, k *WakeUps) {
 	o.markLocked(k)
 }
 
-// newest adds the presences of list to the owed ones, mostly none: a client that reads gets one
-// list after the other.
+// newest merges the presences of list into the owed ones. Mostly none
+// are owed: a client that reads has got the list before.
 func newest(owed, list []*petrelv1.Presence) []*petrelv1.Presence {
 	if len(owed) == 0 {
 		return list
@@ -101,8 +100,7 @@ func newest(owed, list []*petrelv1.Presence) []*petrelv1.Presence {
 	return owed
 }
 
-// ForgetPresences drops the presences that the client is still owed: it watches others
-// now.
+// ForgetPresences drops the presences that wait for the client, because it watches other users now.
 func (o *Outbox) ForgetPresences() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,14 +109,14 @@ func (o *Outbox) ForgetPresences() {
 	}
 }
 
-// refusesEphemeralLocked returns whether ephemeral events are dropped now. A client does not lag
-// because of it.
+// refusesEphemeralLocked returns whether ephemeral events are dropped
+// now. A dropped one does not make the client lag.
 func (o *Outbox) refusesEphemeralLocked() bool {
 	return o.closed || o.end != nil || o.unwelcomed || o.unconfirmedLocked()
 }
 
-// ephemeralDueLocked returns whether ephemeral events can be written now: not while the client
-// lags, or more than half of its limit waits. They come after everything else.
+// ephemeralDueLocked returns whether ephemeral events wait and may be written now. They may not while
+// the client lags, or while more than half of its limit waits. They are written after everything else.
 func (o *Outbox) ephemeralDueLocked() bool {
 	l := o.ephemeral
 	return len(l.signals)+len(l.presences) > 0 && !o.lagged && !o.refusesEphemeralLocked() &&

@@ -19,10 +19,10 @@ type Flusher struct {
 
 	mu    sync.Mutex // tier 0; guards the fields below
 	dirty []*Outbox
-	armed bool // a wake-up is on its way, or waits in somebody's WakeUps
+	armed bool // the writer was woken and has not called Take, or a WakeUps will wake it
 }
 
-// Meter counts what the clients of a node are answered. A nil Meter counts nothing.
+// Meter counts the answers to the clients of a node. A nil Meter counts nothing.
 type Meter struct {
 	Acks     measure.Histogram // from a send to its ack
 	Refusals *measure.Counts   // of frames, by code
@@ -43,8 +43,8 @@ func (m *Meter) refused(c im.Code) {
 // NewFlusher makes a Flusher whose writer is woken by wake.
 func NewFlusher(wake func()) *Flusher { return &Flusher{wake: wake} }
 
-// Take returns the outboxes to write. reuse is a list that the writer does not need
-// any more.
+// Take returns the outboxes to write. reuse is a list that the writer
+// does not need any more; its memory is used again.
 func (f *Flusher) Take(reuse []*Outbox) []*Outbox {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,16 +65,16 @@ func (f *Flusher) add(o *Outbox, k *WakeUps) {
 	}
 }
 
-// WakeUps gathers the wake-ups of writers during a piece of work, so that a commit wakes each
-// writer once, and not once for each outbox. The caller that fills it must call Flush: otherwise
-// the writers sleep until their next wake-up.
+// WakeUps gathers the wake-ups of writers during a piece of work, so that a commit
+// wakes each writer once, and not once for each outbox. The caller that fills it
+// must call Flush: until then no other WakeUps wakes these writers either.
 type WakeUps struct {
 	due []*Flusher
 	now time.Duration // 0: the clock was not read since the last Flush
 }
 
-// Now returns the time of the piece of work, by measure.Now: one look at the clock serves all of
-// its answers.
+// Now returns the time of the piece of work, by measure.Now. The clock
+// is read once for all answers of the piece.
 func (k *WakeUps) Now() time.Duration {
 	if k.now == 0 {
 		k.now = measure.Now()

@@ -6,20 +6,21 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// focus has the conversations that a client wants whole, and the owed hints for the others. An
-// outbox has no focus while its client wants everything and has room for it. Guarded by Outbox.mu.
+// focus holds the conversations that a client wants whole, and the owed hints for the others.
+// It is nil while the client wants everything and has room for it. Guarded by Outbox.mu.
 type focus struct {
 	request uint64             // number of the newest request that was applied
 	convs   map[im.ConvID]bool // nil: all
-	// hints that are not encoded yet: a later one replaces an earlier one, but for its mention
+	// hints that are not encoded yet: a later one replaces an earlier one, but keeps the higher mention
 	owed map[im.ConvID]hint
 }
 
-// has reports whether a client wants a conversation whole.
+// has returns whether a client wants a conversation whole.
 func (f *focus) has(id im.ConvID) bool { return f == nil || f.convs == nil || f.convs[id] }
 
-// set makes convs the focus, and returns those that were not in it before. The
-// hints that were owed for these are dropped: the caller reads their heads.
+// set makes convs the focus, and returns those of convs that the former focus did
+// not name. The owed hints of these are dropped, because the caller reads their
+// heads. A request with a lower number than an applied one changes nothing.
 func (f *focus) set(request uint64, convs map[im.ConvID]bool) (added []im.ConvID) {
 	if request <= f.request {
 		return nil
@@ -34,8 +35,8 @@ func (f *focus) set(request uint64, convs map[im.ConvID]bool) (added []im.ConvID
 	return added
 }
 
-// owe notes a hint. It returns false if too many are owed already. Another node may send
-// hints of one conversation in any order.
+// owe notes a hint, and keeps the higher head: another node may send hints of
+// one conversation in any order. It returns false if too many are owed already.
 func (f *focus) owe(h hint) bool {
 	old, replaces := f.owed[h.conv]
 	if !replaces && len(f.owed) >= MaxHints {
@@ -62,15 +63,14 @@ func (f *focus) takeOwed() *petrelv1.ServerFrame {
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}}
 }
 
-// Focus makes convs the conversations whose entries the client gets whole; nil
-// means all conversations. It returns those that were not in the focus before.
+// Focus makes convs the conversations whose entries the client gets whole; nil means all conversations.
+// It returns those of convs that the former focus did not name.
 //
-// The hints that were owed for these are dropped. So the caller must read their
-// heads after this call: an entry that is committed between an earlier read and
-// this call would be in no head and in no hint.
+// The owed hints of these are dropped. So the caller must read their heads after this call: an entry that
+// is committed between an earlier read and this call would be in no head and in no hint.
 //
-// Requests are numbered in the order in which the client made them. A request
-// with a lower number than one that was applied changes nothing. Spec: P-6.5.
+// Requests are numbered in the order in which the client made them. A request with a lower number than
+// one that was applied changes nothing. Spec: P-6.5.
 func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.ConvID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,10 +80,10 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.Con
 	return o.focus.set(request, convs)
 }
 
-// pushOrHintLocked adds the encoded entries of one delivery. If the conversation is
-// out of focus, or the entries do not fit, it adds a hint instead. Out of focus it adds
-// those that name the user as well. An entry of an inbox never becomes a hint: if there is
-// no room for it, the client has to sync.
+// pushOrHintLocked adds the encoded entries of one delivery. If their conversation is out of
+// focus, or they do not fit, it adds a hint instead. Out of focus it also adds the entries
+// that mention the user; if the newest entry is one of them, that replaces the hint. An entry
+// of an inbox never becomes a hint: if there is no room for it, the client has to sync.
 func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows, shared bool,
 	k *WakeUps) (pushed, hinted bool) {
 	h := newest.hint()
@@ -111,7 +111,8 @@ func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows,
 	return false, o.oweLocked(h, k)
 }
 
-// pushHint adds a hint. It returns false if the client has to sync instead.
+// pushHint adds a hint. It returns false if it adds none, because the
+// client has to sync or its connection ends.
 func (o *Outbox) pushHint(h hint, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 
 const (
 	maxHeld     = 4096 // signals that a node holds; further ones reach only online users
-	maxHeldFrom = 128  // of them, of one sender; further ones reach only online users
+	maxHeldFrom = 128  // of one sender; further ones reach only online users
 	maxHeldUser = 16   // for one user; the oldest one goes
 	maxHeldPair = 4    // for one user, of one sender; the oldest one goes
 )
 
-// held has the signals for users whose devices may connect soon: a phone that a push wakes up has
-// to ring. Every node holds all of them, because the phone may connect to any node. Spec: P-13.4.
+// held keeps signals for users whose devices may connect soon: a phone that a push notification wakes up
+// has to ring. Every node keeps all of them, because the phone may connect to any node. Spec: P-13.4.
 //
-// The rule of Table holds for them too. A delivery first holds its signal, and then reads the
-// table. A session enters the table, is welcomed, and then reads the held signals. So a session
-// gets the signal by one of the two ways, or by both.
+// The rule of Table holds for them too. A delivery first holds its signal, and then reads the table. A
+// session enters the table, is welcomed, and then reads the held signals. So a session gets the signal by
+// one of the two ways, or by both.
 type held struct {
 	mu   sync.Mutex // tier 0; guards the fields below
 	of   map[im.Account][]heldSignal
@@ -34,8 +34,8 @@ type heldSignal struct {
 	until time.Time
 }
 
-// replace puts s in the place of the signal of the same sender and kind that is held for a; if s
-// must not be held, it only removes that. It returns whether one was held before.
+// replace holds s for a, in place of a held signal of the same conversation, sender and
+// kind. If HoldMs of s is 0, it only removes that signal. It returns whether there was one.
 func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,8 +62,9 @@ func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was boo
 	return was
 }
 
-// roomFor makes room for s among the signals held for a user. The oldest one goes, of its sender or of all.
-// So one sender does not end the call of another one.
+// roomFor makes room for s among the signals held for a user. If their sender has
+// maxHeldPair of them, the oldest of that sender goes, so one sender does not end
+// the calls of others. Otherwise, if there are maxHeldUser, the oldest of all goes.
 func roomFor(s *petrelv1.Signal, list []heldSignal) []heldSignal {
 	ofSender := func(x heldSignal) bool { return x.From == s.From }
 	n := 0
@@ -81,7 +82,7 @@ func roomFor(s *petrelv1.Signal, list []heldSignal) []heldSignal {
 	return list
 }
 
-// setLocked makes list the held signals of a. The former list is still unchanged.
+// setLocked makes list the held signals of a. The caller must not have changed the former list.
 func (h *held) setLocked(a im.Account, list []heldSignal) {
 	if h.of == nil {
 		h.of, h.from = map[im.Account][]heldSignal{}, map[im.Account]int{}
@@ -105,7 +106,7 @@ func (h *held) countLocked(a im.Account, list []heldSignal, by int) {
 	}
 }
 
-// sweepLocked forgets signals that have waited long enough.
+// sweepLocked forgets signals that were held for long enough.
 func (h *held) sweepLocked(now time.Time) {
 	for a, list := range h.of {
 		h.setLocked(a, slices.DeleteFunc(slices.Clone(list), func(x heldSignal) bool { return !now.Before(x.until) }))

@@ -10,7 +10,7 @@ import (
 // hint for a further conversation is due, the client has to sync.
 const MaxHints = 1024
 
-// hint is the newest head of a conversation.
+// hint tells a client the newest head of a conversation.
 type hint struct {
 	conv    im.ConvID
 	head    uint64

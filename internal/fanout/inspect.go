@@ -2,12 +2,12 @@ package fanout
 
 import "github.com/petrel-im/petrel/internal/im"
 
-// Look is the state of an outbox at a moment, for an operator who searches a lost event.
+// Look is the state of an outbox at a moment, for an operator who looks for a lost event.
 type Look struct {
 	Pending int  // bytes that are not written, or that the transport holds
 	Lagged  bool // the client has to sync, and has not
 	Held    bool // nothing is written: the session is unconfirmed
-	Focused bool // the client gets some conversations whole, of the others hints
+	Focused bool // the client gets some conversations whole, and hints of the others
 	InFocus bool // it gets the conversation in question whole
 	Owed    bool // a hint of that conversation waits
 }
@@ -27,7 +27,7 @@ func (o *Outbox) Look(c im.ConvID) Look {
 	return l
 }
 
-// NodesOf are the other nodes at which a user is online, as far as this one knows.
+// NodesOf returns the other nodes at which a user is online, as far as this one knows.
 func (n *Nodes) NodesOf(t *Table, a im.Account) (list []im.Node) {
 	at := n.online.nodesOf(t.hash(a))
 	for id, p := range *n.nodes.Load() {

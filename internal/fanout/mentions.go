@@ -10,13 +10,13 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// Names are the users whom an entry mentions, or whom the entry mentioned that it recalls.
-// Their sessions get the entry whole, whatever they have in focus. Spec: P-5.13.
+// Names are the users whom an entry mentions, or, if it is a recall, whom the recalled entry
+// mentioned. Their sessions get the entry whole, whatever they have in focus. Spec: P-5.13.
 type Names struct {
 	Seq   uint64   // of the entry
-	Users []string // ascending; also those who are no members, and get nothing
+	Users []string // ascending; may contain users who are not members: they get nothing
 	All   bool     // all members
-	But   im.User  // except the sender
+	But   im.User  // the sender, whom an entry never mentions
 }
 
 func (n *Names) has(u im.User) bool {
@@ -30,7 +30,7 @@ func (n *Names) has(u im.User) bool {
 // named has the rows of one delivery that mention users. Most deliveries have none.
 type named struct {
 	all []namedRow
-	one namedRows // last result of of
+	one namedRows // last result of the method of
 }
 
 type namedRow struct {
@@ -58,8 +58,8 @@ func (n *named) add(names *Names, at int, row []byte) {
 	n.all = append(n.all, namedRow{names, at, row})
 }
 
-// of returns the rows that mention u, of those from an index on; nil: none does. It is valid until
-// the next call.
+// of returns those rows that mention u among the rows with the indexes from
+// to from+rows−1; nil: none does. The result is valid until the next call.
 func (n *named) of(u im.User, from, rows int) *namedRows {
 	var places [4]int // there are seldom more
 	at := places[:0]
@@ -118,7 +118,7 @@ func (n *named) hash() uint64 {
 	return h.Sum64()
 }
 
-// encode returns the rows as events.
+// encode returns the rows as an Events frame.
 func (r *namedRows) encode(e wire.Encoding) []byte {
 	b := &r.encoded[e.Index()]
 	if *b == nil {

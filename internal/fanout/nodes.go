@@ -24,31 +24,27 @@ const maxNodes = 64
 // Nodes has the other nodes: their online users, and the frames to and from them. Set the functions
 // before the streams run.
 //
-// Everything between two nodes goes through their numbered streams. That carries the
-// rule of Table over to other nodes. When a user comes online, the node first sends
-// the owner an announcement. Then it asks the owner for heads, with the Mark of the
-// announcement, and the owner answers only when it has applied the announcement. So
-// an entry is in the head, or its owner knows that the user is online.
+// Everything between two nodes goes through their numbered streams. That carries the rule of Table over
+// to other nodes. When a user comes online, the node first sends the owner an announcement. Then it asks
+// the owner for heads, with the Mark of the announcement, and the owner answers only when it has applied
+// the announcement. So an entry is in the head, or its owner knows that the user is online.
 //
-// If announcements were lost, the owner gets a whole part of the table again. Some
-// users in that part may be new to the owner: it may have chosen the recipients of
-// entries without them. It answers which users these are, and their sessions have to
-// sync.
+// If announcements were lost, the owner gets a whole part of the table again. Some users in that part may
+// be new to the owner: it may have chosen the recipients of entries without them. It answers which users
+// these are, and their sessions have to sync.
 //
-// An announcement can be late at a node that is not asked, and that node can take a feed over
-// meanwhile. Example: bob comes online here, and a former owner answers his sync. The new owner
-// does not know of bob yet, and pushes an entry to others. So each node tells the others when it
-// begins a tenure, and an announcement names the tenure of its receiver that was known. If the
-// receiver has begun another one since, the users have to sync.
+// An announcement can come late to a node that is not asked, and that node can take a feed over
+// meanwhile. Example: bob comes online here, and a former owner answers his sync. The new owner does not
+// know of bob yet, and pushes an entry to others. So each node tells the others when it begins a tenure,
+// and an announcement names the newest tenure of its receiver that the sender knows. If the receiver has
+// begun a later one, the users have to sync.
 type Nodes struct {
-	// Answered is given an answer of another node to a send of this node. It returns the connection
-	// that waits for the answer, or false if no connection does. It may change the answer. It must
-	// not block.
+	// Answered gets the answer of another node to a send of this node. It returns the connection that
+	// waits for the answer, or false if no connection does. It may change the answer. It must not block.
 	Answered func(from im.Node, ticket uint64, a *Answer) (Origin, bool)
 
-	// Lost is called when answers of a node may be lost: those about one conversation,
-	// or, with the zero key, about all. Sends without an answer must be sent again, to
-	// the present owner. It must not block.
+	// Lost is called when answers of a node may be lost: those about one conversation, or, with the zero
+	// key, about all. Sends without an answer must be sent again, to the present owner. It must not block.
 	Lost func(from im.Node, about im.Key)
 
 	log              *slog.Logger
@@ -56,11 +52,11 @@ type Nodes struct {
 	streams          *stream.Streams
 	online           nodeTable                      // which users are online at which node
 	byIndex          [maxNodes]atomic.Pointer[node] // the nodes whose streams run, by their bit in online
-	joined           atomic.Int32                   // how many these are
+	joined           atomic.Int32                   // number of nodes in byIndex
 	recipientsChosen atomic.Bool                    // this process has chosen recipients of entries
 	tenure           atomic.Uint64                  // number of the newest tenure of this process
 	resync           resync
-	partHints        [tableParts]stream.Hint // for each part of the table: asks the receiver to ask for the whole part
+	partHints        [tableParts]stream.Hint // by part of the table: has the receiver ask for the whole part
 
 	mu    sync.Mutex                        // tier 0; guards changes of byIndex and nodes
 	nodes atomic.Pointer[map[im.Node]*node] // all that were ever met; replaced as a whole, under mu
@@ -84,7 +80,7 @@ type node struct {
 	tenure uint64      // the newest one of the node that is known here; 0: none
 }
 
-// Caller is a send of another node that waits for an answer.
+// Caller names a send of another node that waits for an answer.
 type Caller struct {
 	Nodes  *Nodes
 	Node   im.Node
@@ -100,9 +96,8 @@ type Answer struct {
 	Err    *im.Error
 }
 
-// NewNodes connects a table with those of the other nodes. It is called while the
-// table is empty and before the streams run. secret is the store's: all nodes need
-// the same one, so that a user has the same hash everywhere.
+// NewNodes connects a table with those of the other nodes. It is called while the table is empty and before the
+// streams run. secret is that of the store, and so the same on all nodes: a user has the same hash everywhere.
 func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *Nodes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -129,13 +124,13 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	return n
 }
 
-// Run has users sync who may have missed events, until ctx ends.
+// Run sends lagged frames to users who may have missed events, until ctx ends.
 func (n *Nodes) Run(ctx context.Context) error {
 	n.resync.run(ctx)
 	return nil
 }
 
-// Mark is the place of the newest announcement in the stream to a node. A request
+// Mark returns the place of the newest announcement in the stream to a node. A request
 // for heads that is made for a session carries it to that node, which serves the
 // request after it has applied the announcement (Streams.WaitApplied). If the stream
 // has ended meanwhile, the request is refused, and is made again with a new mark.
@@ -199,12 +194,11 @@ func (n *Nodes) onPeer(id im.Node, up bool) {
 		n.lost(id, im.Key{})
 		return
 	}
-	// Events that were under way when former streams ended are lost. No sync is
-	// needed for them here. If the other process is the same as before, it has
-	// forgotten who is online here. So all users are new to it in the parts sent
-	// below, and it answers that they have to sync. If it is a new process, it has
-	// sent no events yet, and the new owners of its feeds fan out again what the
-	// former process may not have sent.
+	// Events that were under way when former streams ended are lost. Here nobody has to sync
+	// for that reason. If the other process is the same as before, it has forgotten who is
+	// online here. So all users in the parts sent below are new to it, and it answers that
+	// they have to sync. If it is a new process, it has sent no events yet, and the new
+	// owners of its feeds fan out again what the former process may not have sent.
 	n.join(p)
 	n.sendParts(p, allParts)
 }
@@ -222,10 +216,9 @@ func (n *Nodes) lost(from im.Node, about im.Key) {
 	}
 }
 
-// announce tells the other nodes that users with a hash have come online here, or
-// that none is online any more. The caller holds the lock of their part of the
-// table. So a node that is sent the whole part at the same time gets it either
-// before the announcement, without the change, or after it, with the change.
+// announce tells the other nodes that users with a hash have come online here, or that none is online any
+// more. The caller holds the lock of their part of the table. So a node that is sent the whole part at
+// the same time gets the part without the change before the announcement, or with the change after it.
 func (n *Nodes) announce(hash uint64, online bool) {
 	nodes := *n.nodes.Load()
 	if len(nodes) == 0 {
@@ -241,7 +234,7 @@ func (n *Nodes) announce(hash uint64, online bool) {
 	}
 }
 
-// announceTo sends the result of compose, which is called with p.mu held.
+// announceTo sends p the result of compose, which it calls with p.mu held.
 func (n *Nodes) announceTo(p *node, hint stream.Hint, compose func() *clusterpb.Online) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -272,8 +265,8 @@ func (n *Nodes) sendTenure(p *node) {
 	n.send(p, m, stream.Hint{Kind: cluster.KindOnline, Key: "tenure", Payload: encodeOnline(m)})
 }
 
-// sendParts sends a node the users who are online here, in parts of the table. A user takes 8
-// bytes, so the ring of a stream has room for two million users.
+// sendParts sends a node the users who are online here, by parts of the table; which has the
+// parts as bits. A user takes 8 bytes, so the ring of a stream has room for two million users.
 func (n *Nodes) sendParts(p *node, which uint64) {
 	for which != 0 {
 		n.sendPart(p, takeLowestBit(&which))
@@ -291,8 +284,8 @@ func (n *Nodes) sendPart(p *node, part int) {
 	})
 }
 
-// ask asks a node for its online users, in parts of the table. If the question is not kept in the
-// stream, its hint asks for all parts.
+// ask asks a node for its online users in some parts of the table. If
+// the stream does not keep the question, its hint asks for all parts.
 func (n *Nodes) ask(p *node, which uint64) {
 	n.send(p, &clusterpb.Online{Ask: which}, stream.Hint{Kind: cluster.KindOnline, Key: "ask",
 		Payload: encodeOnline(&clusterpb.Online{Ask: allParts})})
@@ -359,8 +352,8 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	}
 }
 
-// haveSync has users sync who are online at p: this process may have chosen recipients
-// of entries without them.
+// haveSync asks p to send lagged frames to users who are online there,
+// if this process may have chosen recipients of entries without them.
 func (n *Nodes) haveSync(p *node, users []uint64) {
 	if len(users) > 0 && n.recipientsChosen.Load() {
 		n.send(p, &clusterpb.Online{Resync: users}, stream.Hint{})
@@ -380,7 +373,7 @@ func (n *Nodes) garbled(from im.Node, what string, err error) {
 		from, "frame", what, "err", err)
 }
 
-// join gives a node a bit.
+// join gives a node a free bit of nodeTable, if there is one.
 func (n *Nodes) join(p *node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,11 +10,10 @@ import (
 )
 
 // Notes sends users the changed notes of entries of one conversation. Only sessions with the
-// capability, with the conversation in their focus, and with room get them. A lost note needs no
-// sync: the next one of the same entry replaces it, and a client that shows the entry reads a page
-// with it.
+// capability, with the conversation in their focus, and with room get them. A lost note needs no sync:
+// the next one of the same entry replaces it, and a client that shows the entry reads a page with it.
 //
-// Only the goroutine that publishes commits may call it, as with Deliver. Spec: P-5.11.
+// Only one goroutine at a time may call it, as with Deliver. Spec: P-5.11.
 func (f *Fan) Notes(key im.Key, to []im.User, notes []*petrelv1.Note) {
 	if len(notes) == 0 || len(to) == 0 {
 		return

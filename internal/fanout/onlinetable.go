@@ -14,18 +14,17 @@ import (
 
 // Table is the online table: which outboxes each user has on this node.
 //
-// One rule makes it safe against races. A writer makes an entry durable, publishes
-// the head, and then reads the table. A reader enters the table, and then reads the
-// head. So one of the two always sees the other. If the reader read the head before
-// it entered, an entry that is published in between would reach it neither as an
-// event nor in the head. Spec: P-6.3.
+// One rule makes it safe against races. A writer makes an entry durable, publishes the head, and
+// then reads the table. A reader enters the table, and then reads the head. So one of the two always
+// sees the other. If the reader read the head first, it would miss an entry that is published before
+// it enters the table: the entry would be neither an event nor in the head. Spec: P-6.3.
 type Table struct {
 	announce func(hash uint64, online bool) // tells the other nodes; nil: there are none
 	key      [2]uint64
 	lastID   atomic.Uint64 // of an Outbox
 	parts    [tableParts]tablePart
 	held     held
-	change   func(a im.Account, hash uint64, online bool) // nil: nobody wants to know
+	change   func(a im.Account, hash uint64, online bool) // set by OnChange; nil: nothing is called
 	remote   *nodeTable                                   // who is online on other nodes; nil: there are none
 }
 
@@ -58,9 +57,9 @@ func (t *Table) setKey(secret [16]byte) {
 	t.key = [2]uint64{binary.LittleEndian.Uint64(secret[:8]), binary.LittleEndian.Uint64(secret[8:])}
 }
 
-// hash is the name of an account in the table, and between nodes. Two accounts may have the same
-// hash. The table of a node compares the accounts. Another node may get entries for a user who is
-// not online there, and ignores them.
+// hash returns the name of an account in the table, and between nodes. Two accounts
+// may have the same hash. The table of a node compares the accounts. Another node
+// may get entries for a user who is not online there, and ignores them.
 func (t *Table) hash(a im.Account) uint64 {
 	var buf [4 + im.MaxUser]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(a.Tenant))
@@ -113,9 +112,9 @@ func (t *Table) Leave(a im.Account, o *Outbox) {
 	}
 }
 
-// OnChange has f called when the first session of a user begins and when the last one
-// ends: here, with the account, or on another node, with its hash alone. f must not block,
-// and must not use the table: a lock may be held. It is called before the table is used.
+// OnChange has f called when the first session of a user begins and when the last one ends: for a
+// user of this node with the account, for one of another node only with the hash. f must not block,
+// and must not use the table, since a lock may be held. OnChange is called before the table is used.
 func (t *Table) OnChange(f func(a im.Account, hash uint64, online bool)) { t.change = f }
 
 func (t *Table) changed(a im.Account, hash uint64, online bool) {
@@ -124,7 +123,7 @@ func (t *Table) changed(a im.Account, hash uint64, online bool) {
 	}
 }
 
-// Hash is the name of an account in the table.
+// Hash returns the name of an account in the table.
 func (t *Table) Hash(a im.Account) uint64 { return t.hash(a) }
 
 // Online returns whether users with a hash have a session, here or on another node.
@@ -139,9 +138,8 @@ func (t *Table) Of(a im.Account) []*Outbox { return t.of(a, t.hash(a)) }
 // of is Of for a caller that has computed the hash already.
 func (t *Table) of(a im.Account, hash uint64) []*Outbox { return ofAccount(a, t.withHash(hash)) }
 
-// Each calls f for each outbox in the table, until f returns false. It holds no lock
-// meanwhile. So f may miss an outbox that enters during the call, and may get one
-// that has left.
+// Each calls f for each outbox in the table, until f returns false. It holds no lock meanwhile.
+// So it may miss an outbox that enters during the call, and may give f one that has left.
 func (t *Table) Each(f func(*Outbox) bool) {
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -159,7 +157,7 @@ func (t *Table) Each(f func(*Outbox) bool) {
 	}
 }
 
-// Users is how many users are online here.
+// Users returns how many users are online here.
 func (t *Table) Users() (n int) {
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -190,8 +188,8 @@ func (t *Table) hashes(part int) []uint64 {
 	return all
 }
 
-// ofAccount returns those of list that belong to a. Mostly these are all, and list
-// itself is returned; only when two accounts have one hash are there others.
+// ofAccount returns the outboxes in list that belong to a. That is list
+// itself, unless another account has the same hash.
 func ofAccount(a im.Account, list []*Outbox) []*Outbox {
 	for _, o := range list {
 		if o.Account != a {

@@ -47,7 +47,7 @@ type Outbox struct {
 	pending []byte     // from bufPool, unless borrowed
 	limit   int32      // bytes; negative: no limit; never changes
 	backlog int32      // bytes that the transport still holds, because the socket is full
-	end     *im.Error  // set once: the writer closes the connection with it after what is pending
+	end     *im.Error  // set once: the writer closes the connection with it after the pending bytes
 	dirty   bool       // is in the flusher's list
 	lagged  bool       // the client was told that it lags, and has not synced yet
 	// the welcome is not sent yet: events are dropped, since the client reads everything after the welcome
@@ -56,7 +56,7 @@ type Outbox struct {
 
 	// The send window: the sends of this connection that have no answer yet. Only
 	// Window and answers touch it.
-	unansweredSends int32 // fills the room after the flags
+	unansweredSends int32 // an int32, to fill the gap after the flags
 	unansweredBytes int
 
 	focus     *focus     // nil: the client wants everything whole, and no hint is owed
@@ -89,11 +89,11 @@ var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b 
 // one would keep the memory of one burst for ever.
 const maxPooled = 64 << 10
 
-// Encoding is how frames are encoded for this connection.
+// Encoding returns how frames are encoded for this connection.
 func (o *Outbox) Encoding() wire.Encoding { return o.enc }
 
-// Answer adds a frame that must not be dropped. A large one takes milliseconds to encode, for
-// which neither the writers of all connections nor a commit may wait: the lock is taken after it.
+// Answer adds a frame that must not be dropped. It encodes the frame before it takes the lock: a large
+// frame takes milliseconds, and commits and the writers of other connections must not wait for that.
 func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *WakeUps) {
 	b := wire.AppendFrame(*bufPool.Get().(*[]byte), o.enc, f)
 	o.mu.Lock()
@@ -139,9 +139,9 @@ func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *W
 	o.markLocked(k)
 }
 
-// Window takes room for one send of a number of bytes. A send that is alone has room
-// whatever its size: escapes of JSON can make it larger than the whole window. Window
-// returns false if there is no room, or if the connection is being ended. Spec: P-4.6.
+// Window takes room in the send window for one send of so many bytes. A send that is alone
+// has room whatever its size: escapes of JSON can make it larger than the whole window.
+// Window returns false if there is no room, or if the connection is being ended. Spec: P-4.6.
 func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,10 +154,9 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	return true
 }
 
-// push adds the encoded entries b of one delivery. If they do not fit, or their
-// conversation is out of focus, it adds a hint instead, or the client lags. newest is
-// the newest of the entries, and named those that name the user, nil: none does. shared
-// means that other outboxes get the same slice, so nobody may change it.
+// push adds the encoded entries b of one delivery. If they do not fit, or their conversation is out of focus,
+// it adds a hint instead, or the client lags. newest is the newest of the entries. named has those that mention
+// the user; nil: none does. shared means that other outboxes get the same slice, so nobody may change it.
 func (o *Outbox) push(b []byte, newest *newestRow, named *namedRows, shared bool, k *WakeUps) (pushed, hinted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -176,9 +175,9 @@ func (o *Outbox) push(b []byte, newest *newestRow, named *namedRows, shared bool
 	return false, false
 }
 
-// takesNoEventsLocked returns whether events are dropped now. One reason is an unconfirmed session,
-// whose validity was unknown for too long. Then the client is told that it lags, and its sync is
-// refused until the session is confirmed.
+// takesNoEventsLocked returns whether events are dropped now. If the reason is that
+// the session is unconfirmed, because its validity was unknown for too long, the
+// client is told that it lags. Its sync is refused until the session is confirmed.
 func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	if o.closed || o.end != nil || o.lagged || o.unwelcomed {
 		return true
@@ -190,7 +189,7 @@ func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	return false
 }
 
-// lagLocked has the client sync. The owed hints are dropped: the answer to the sync has the same.
+// lagLocked has the client sync. The owed hints are dropped: the answer to the sync has the same heads.
 func (o *Outbox) lagLocked(k *WakeUps) {
 	o.lagged = true
 	if o.focus != nil {
@@ -200,8 +199,8 @@ func (o *Outbox) lagLocked(k *WakeUps) {
 	o.markLocked(k)
 }
 
-// Lag has the client sync, because events for it were not pushed. It does nothing before the
-// welcome: the client reads everything after it.
+// Lag has the client sync, because events for it were not pushed. It does
+// nothing before the welcome: a client reads everything after the welcome.
 func (o *Outbox) Lag(k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -215,7 +214,7 @@ func (o *Outbox) roomLocked(n int) bool {
 	return o.limit < 0 || o.waitingLocked()+n <= int(o.limit)
 }
 
-// waitingLocked is how many bytes wait, including those that the transport holds.
+// waitingLocked returns how many bytes wait, including those that the transport holds.
 func (o *Outbox) waitingLocked() int { return len(o.pending) + int(o.backlog) }
 
 func (o *Outbox) addLocked(b []byte, shared bool) {
@@ -240,7 +239,7 @@ func (o *Outbox) Resume() bool {
 	return was
 }
 
-// Pending is how many bytes wait, including those that the transport holds.
+// Pending returns how many bytes wait, including those that the transport holds.
 func (o *Outbox) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -261,7 +260,7 @@ func (o *Outbox) End(e *im.Error, k *WakeUps) bool {
 	return true
 }
 
-// EndAfterAnswer is End for a reason that the client has got already, in an answer.
+// EndAfterAnswer does what End does, for a reason that the client has got already, in an answer.
 func (o *Outbox) EndAfterAnswer(e *im.Error, k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -288,8 +287,8 @@ type Piece struct {
 	pooled bool
 }
 
-// Take gives the writer everything that is pending and may be written, and the reason to
-// close the connection after it, if there is one. The writer gives the piece back with Wrote.
+// Take returns the pending bytes that may be written, and the reason to close the
+// connection after them; nil: it stays open. The writer gives the piece back with Wrote.
 func (o *Outbox) Take() (p Piece, end *im.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -328,8 +327,8 @@ func (p Piece) announced(c wire.Codec) Piece {
 	return Piece{b, true}
 }
 
-// Wrote ends a Take. The piece may be used again, and the transport still holds
-// backlog bytes in its own buffers.
+// Wrote ends a Take: the memory of p may be used again. backlog is how
+// many bytes the transport still holds in its own buffers.
 func (o *Outbox) Wrote(p Piece, backlog int) {
 	o.Backlog(backlog)
 	if p.pooled {
@@ -349,9 +348,8 @@ func (o *Outbox) Backlog(bytes int) {
 	k.Flush()
 }
 
-// hintsDueLocked returns whether there are hints that may be written now. A client
-// that reads slowly gets them when at most half of its limit still waits. Until then
-// a newer hint replaces an older one of the same conversation.
+// hintsDueLocked returns whether hints wait and may be written now. They may when at most half of the client's
+// limit waits. If the client reads slowly, newer hints replace older ones of the same conversation until then.
 func (o *Outbox) hintsDueLocked() bool {
 	return o.focus != nil && len(o.focus.owed) > 0 && o.end == nil && !o.closed &&
 		(o.limit < 0 || o.waitingLocked() <= int(o.limit/2))
@@ -366,9 +364,9 @@ func (o *Outbox) writeHintsLocked() {
 	o.appendLocked(o.focus.takeOwed())
 }
 
-// TrackValidity has the outbox take no events while its session is unconfirmed. The session was
-// valid at a moment of r. It is called before the outbox enters the online table, and only if there
-// are other nodes.
+// TrackValidity has the outbox take no events while its session is unconfirmed.
+// validAt is a moment of r at which the session was valid. It is called before
+// the outbox enters the online table, and only if there are other nodes.
 func (o *Outbox) TrackValidity(r *Revocations, validAt time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -394,8 +392,8 @@ func (o *Outbox) Confirm(at time.Duration) {
 	}
 }
 
-// Unconfirmed returns whether nothing that is meant for the user may be written now, because the
-// validity of the session was unknown for too long.
+// Unconfirmed returns whether the validity of the session was unknown
+// for too long. Then nothing that is meant for the user may be written.
 func (o *Outbox) Unconfirmed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// OnPresencePolicy sets the handlers of changes of presence policies. one is called for each change
-// that another node announces, with a watcher if it concerns only that one; peer: a has written to
-// the watcher. all is called when changes may have been missed. Neither may block. It is called
-// before the streams run.
+// OnPresencePolicy sets the handlers of changes of presence policies. one is called for each change that
+// another node announces: a is the user who is seen; watcher is the only user whom the change concerns,
+// or empty if it concerns all; peer means that a has written to watcher. all is called when changes may
+// have been missed. Neither handler may block. OnPresencePolicy is called before the streams run.
 func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bool), all func()) {
 	n.streams.Handle(cluster.KindPresencePolicy, func(from im.Node, payload []byte) {
 		var m clusterpb.PresencePolicy
@@ -32,9 +32,9 @@ func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bo
 	})
 }
 
-// TellPresencePolicy announces to all other nodes that the visibility of a user has changed, for
-// one watcher, or without one for all. peer: the user has written to the watcher; otherwise a block
-// has changed.
+// TellPresencePolicy announces to all other nodes that a change concerns who
+// may see a user: one watcher, or all if watcher is empty. With peer, the user
+// has written to the watcher; without, a block of the watcher has changed.
 func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User, peer bool) {
 	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher),
 		Peer: peer}).MarshalVT()
@@ -46,7 +46,7 @@ func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User, peer bool) {
 	for id := range *n.nodes.Load() {
 		_, err := n.streams.Send(id, cluster.KindPresencePolicy, payload,
 			stream.Hint{Kind: cluster.KindPresencePolicy, Key: key, Payload: payload})
-		if err != nil && !errors.Is(err, bus.ErrNoNode) { // an absent node asks when it comes
+		if err != nil && !errors.Is(err, bus.ErrNoNode) { // a node without a stream reads all anew when one begins
 			n.log.Error("tell another node of a presence policy failed", "node", id, "err", err)
 		}
 	}

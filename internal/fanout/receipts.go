@@ -23,13 +23,11 @@ type Asker struct {
 	ID   uint64  // of its Outbox
 }
 
-// Receipts sends users the receipts of members of one conversation. Only sessions with the
-// capability and with room get them. A session that does not have the conversation in its focus
-// gets the frame only if one of the receipts is of its own user. A lost receipt needs no sync: the
-// next one of the same member replaces it.
+// Receipts sends users the receipts of members of one conversation. Only sessions with the capability and with
+// room get them. A session that does not have the conversation in its focus gets the frame only if one of the
+// receipts is of its own user. A lost receipt needs no sync: the next one of the same member replaces it.
 //
-// Only the goroutine that publishes commits may call it, as with Deliver.
-// Spec: P-8.6.
+// Only one goroutine at a time may call it, as with Deliver. Spec: P-8.6.
 func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 	if len(receipts) == 0 {
 		return

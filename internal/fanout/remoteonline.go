@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// nodeTable has the other nodes at which each user is online. It has no sessions: only the user's
-// own node knows these.
+// nodeTable has the other nodes at which each user is online. Only the node of a session knows the session.
 type nodeTable struct {
 	parts [tableParts]nodeTablePart
 }
@@ -55,8 +54,8 @@ func (p *nodeTablePart) removeLocked(hash, node uint64) {
 	}
 }
 
-// replace makes users all those of a part who are online at a node. It returns
-// those who were not known to be online there, and those who are not any more.
+// replace notes that, of the users in a part, exactly these are online at a node. It returns
+// the users who were not known to be online there, and those who are not online there any more.
 func (t *nodeTable) replace(part int, users []uint64, node uint64) (added, gone []uint64) {
 	slices.Sort(users)
 	p := &t.parts[part]

@@ -42,7 +42,7 @@ func (n *Nodes) handleDelivery(from im.Node, payload []byte) {
 		n.lost(from, key)
 	} else {
 		r.fan.Deliver(key.Tenant, r.usersOf(m.Users), n.itemsOf(r, from, &m))
-		clear(r.items) // or the payload stays in memory until the next frame
+		clear(r.items) // otherwise the payload stays in memory until the next frame
 	}
 }
 

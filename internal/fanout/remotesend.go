@@ -57,8 +57,8 @@ func (b *remoteBatch) addRecipient(u im.User, h uint64) {
 	}
 }
 
-// addAnswer adds an answer for the node that waits for it. rowsBefore is how many rows of the
-// delivery come before the answer. own means that the next row is the sent entry.
+// addAnswer adds an answer for the node that waits for it. rowsBefore is how many rows of
+// the delivery come before the answer. own means that the next row is the entry of the send.
 func (b *remoteBatch) addAnswer(c *Caller, a Answer, rowsBefore int, own bool) {
 	to := c.Nodes.known(c.Node)
 	if to == nil {
@@ -70,7 +70,7 @@ func (b *remoteBatch) addAnswer(c *Caller, a Answer, rowsBefore int, own bool) {
 	}
 	b.used |= 1 << i
 	n := &b.byNode[i]
-	if n.caller != to { // n is of the index's former node
+	if n.caller != to { // the answers are for the former node with this index
 		n.caller, n.answers, n.senders = to, nil, nil
 	}
 	m := encodeAnswer(c.Ticket, a)
@@ -78,8 +78,8 @@ func (b *remoteBatch) addAnswer(c *Caller, a Answer, rowsBefore int, own bool) {
 	n.answers, n.senders, n.conv = append(n.answers, m), append(n.senders, c.User), c.Conv.Conv
 }
 
-// eachNode calls f for each node that the present delivery has something for, and
-// empties what there is for it.
+// eachNode calls f for each node for which the present delivery has
+// something, and then empties the batch of the node.
 func (b *remoteBatch) eachNode(f func(to *node, n *nodeBatch)) {
 	for b.used != 0 {
 		i := takeLowestBit(&b.used)
@@ -138,7 +138,7 @@ func senderFirst(senders []im.User, u string) int {
 	return 1
 }
 
-// usersInOneFrame is how many of the users go into one frame.
+// usersInOneFrame returns how many of the users go into one frame.
 func usersInOneFrame(users []string) int {
 	bytes := 0
 	for i, u := range users {
@@ -149,11 +149,10 @@ func usersInOneFrame(users []string) int {
 	return len(users)
 }
 
-// deliveryFrame makes a frame out of head and rest. If the stream cannot keep the frame, it sends
-// the frame's hint instead. The hint is head alone: the users, and the newest head of the
-// conversation. The key of the hint names the conversation and, by set, the users and the mentioned
-// users. So the hint of a later frame replaces only that of an earlier frame for the same users and
-// the same mentions.
+// deliveryFrame makes a frame out of head and rest. If the stream cannot keep the frame, it sends the
+// frame's hint instead. The hint is head alone: the users, and the newest head of the conversation. The
+// key of the hint names the conversation and, by set, the users and the mentioned users. So the hint of
+// a later frame replaces only hints of earlier frames with the same users and the same mentions.
 func deliveryFrame(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame {
 	n := head.SizeVT()
 	payload := make([]byte, n+rest.SizeVT())

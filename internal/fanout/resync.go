@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// spreadTime is how long it takes to send all sessions of a node a lagged frame.
-	// If all got it at once, all their syncs would come at once.
+	// spreadTime is how long it takes to send a lagged frame to all sessions
+	// of a node. If all got it at once, all their syncs would come at once.
 	spreadTime = 5 * time.Second
 
-	burstSessions  = 256     // users of one burst; a pause follows if they have at least as many sessions
+	burstSessions  = 256     // users of one burst; a pause follows if they have so many sessions
 	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table sync
 )
 
-// resync has users of this node sync who may have missed events: another node did not know of them,
-// or its frames were lost.
+// resync sends lagged frames to sessions of this node that may have missed events,
+// because another node did not know of their users or because its frames were lost.
 type resync struct {
 	table    *Table
 	sessions *atomic.Uint64 // counts those that have to sync
@@ -51,8 +51,8 @@ func (r *resync) some(users []uint64) {
 	wake.Set(r.due)
 }
 
-// take returns the users that sync next: some users, or the index of a part all of whose
-// users do. With no users and part -1 there are none.
+// take returns the users that sync next, by hash, or the index of a part
+// of the table all of whose users sync. nil and -1: nobody has to sync.
 func (r *resync) take() (users []uint64, part int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *resync) take() (users []uint64, part int) {
 	return nil, takeLowestBit(&r.parts)
 }
 
-// run has users sync until ctx ends.
+// run sends lagged frames to the noted users until ctx ends.
 func (r *resync) run(ctx context.Context) {
 	for {
 		users, part := r.take()
@@ -91,7 +91,7 @@ func (r *resync) run(ctx context.Context) {
 	}
 }
 
-// tell has the sessions of users sync, and returns how many sessions these are.
+// tell sends lagged frames to the sessions of users, and returns the number of these sessions.
 func (r *resync) tell(users []uint64) (sessions int) {
 	var k WakeUps
 	for _, h := range users {

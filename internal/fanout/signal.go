@@ -35,12 +35,12 @@ type Signals struct {
 	table *Table
 	nodes *Nodes // nil: there are no other nodes
 	batch *remoteBatch
-	turn  int // user with which the next signal begins that does not reach everybody
+	turn  int // number of focused signals; it says with which user the next one begins
 
 	Delivered atomic.Uint64 // to sessions on this node, by Deliver
 }
 
-// NewSignals makes one that delivers by a table, and to other nodes, unless n is nil.
+// NewSignals makes a Signals that delivers to the sessions of a table, and, unless n is nil, to other nodes.
 func NewSignals(t *Table, n *Nodes) *Signals {
 	g := &Signals{table: t, nodes: n}
 	if n != nil {
@@ -58,8 +58,8 @@ func (g *Signals) Deliver(s *Signal, to []im.User) {
 	everywhere := g.hold(s, to)
 	room, first := math.MaxInt, 0
 	if s.Focused {
-		// In a large conversation it does not reach all. It is not always the same
-		// users who get it.
+		// In a large conversation such a signal does not reach all users. Each
+		// one begins with other users, so that not always the same ones get it.
 		g.turn++
 		room, first = MaxFocused, g.turn*MaxFocused%len(to)
 	}
@@ -91,8 +91,8 @@ func (g *Signals) Deliver(s *Signal, to []im.User) {
 	}
 }
 
-// hold holds a signal, or ends a held one. It returns whether all other nodes need the signal, also
-// those at which no user is online.
+// hold holds a signal, or ends a held one. It returns whether all other nodes
+// need the signal, including those at which none of the users is online.
 func (g *Signals) hold(s *Signal, to []im.User) (everywhere bool) {
 	if !s.mayBeHeld() {
 		return false
@@ -109,12 +109,12 @@ func (g *Signals) hold(s *Signal, to []im.User) (everywhere bool) {
 	return everywhere || s.Signal.HoldMs > 0
 }
 
-// mayBeHeld returns whether signals of the conversation are held: a user who was removed
-// from a group must get nothing of it when a device connects.
+// mayBeHeld returns whether signals of the conversation may be held. Those of groups
+// are not: a user who was removed must get nothing of the group when a device connects.
 func (s *Signal) mayBeHeld() bool { return policy.Of(s.Key.Conv.Kind()).HeldSignals }
 
-// signal owes a signal to the sessions of a, at most so many as there is room for. own is
-// the session that sent it. It returns how many sessions these are.
+// signal queues s for the sessions of a, but for at most room of them, and not for the session
+// with the id own, which sent it (0: it is not on this node). It returns how many sessions get it.
 func (t *Table) signal(a im.Account, hash uint64, s *Signal, own uint64, room int, k *WakeUps) (n int) {
 	for _, o := range t.of(a, hash) {
 		if n < room && (own == 0 || o.ID != own) && o.pushSignal(s.Key.Conv, s.Signal, s.Focused, k) {
@@ -135,8 +135,8 @@ func (b *remoteBatch) addEverywhere(u im.User, h uint64) {
 	}
 }
 
-// packSignal makes the frames of a signal for the recipients that were added: one for
-// each node. room is how many sessions may get it there together.
+// packSignal makes the frames of a signal for the recipients that were added, one for each
+// node. room is how many sessions at all these nodes together may get a focused signal.
 func (b *remoteBatch) packSignal(s *Signal, room int) {
 	payload, err := s.Signal.MarshalVT()
 	im.Assert(err == nil, "encode a signal: %v", err)

@@ -8,11 +8,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// withholdLocked removes all that is meant for the user from the waiting frames of an unconfirmed
-// session, which were queued before: the process stood still, or the client reads slowly. If events
-// are removed, the client has to sync. Removed answers become errors, so that no request stays
-// without an answer. A send may be stored although its answer was such an error: its repeat is
-// answered. Spec: P-11.5.
+// withholdLocked removes the frames that are meant for the user from those that wait for
+// an unconfirmed session. They were queued while the session was valid: since then the
+// process stood still, or the client read slowly. If events are removed, the client has
+// to sync. Removed answers become errors, so that no request stays without an answer. A
+// send whose answer was removed may be stored; its repeat gets the answer. Spec: P-11.5.
 //
 // It decodes the encoded frames, so that the path of an event needs no other record of them.
 func (o *Outbox) withholdLocked() {
@@ -46,8 +46,8 @@ func (o *Outbox) withholdLocked() {
 	}
 }
 
-// meantForTheUser returns whether only the user may read a frame, because it is about a
-// conversation.
+// meantForTheUser returns whether a frame may have content that only a user with a valid session may
+// read. That is every kind except those listed. An ack has such content if it carries a message.
 func meantForTheUser(f *petrelv1.ServerFrame) bool {
 	switch b := f.Body.(type) {
 	case *petrelv1.ServerFrame_Ack:

@@ -14,11 +14,11 @@ import (
 // maxBlocked bounds the blocked users that are kept for one user.
 const maxBlocked = 1000
 
-// blocked has the users whom a user blocks, or has blocked before. For all others the block of the
-// pair need not be read. It never changes; nil: nobody. Spec: P-5.4.
+// blocked is a set of users whom a user blocks, or has blocked before. Only for these
+// the block of the pair has to be read. A set never changes; nil: nobody. Spec: P-5.4.
 type blocked struct {
 	users []im.User // sorted
-	all   bool      // they are too many to keep: each user may be one of them
+	all   bool      // there are too many to keep: each user counts as one of them
 }
 
 func blockedOf(users []im.User, all bool) *blocked {
@@ -32,7 +32,7 @@ func blockedOf(users []im.User, all bool) *blocked {
 	return &blocked{users: slices.Compact(users)}
 }
 
-// list are the users, unless they are too many to keep.
+// list returns the users, unless there are too many to keep.
 func (b *blocked) list() []im.User {
 	if b == nil {
 		return nil
@@ -64,7 +64,7 @@ func (b *blocked) without(c *blocked) *blocked {
 	return blockedOf(slices.DeleteFunc(slices.Clone(b.users), c.has), b.all && !c.all)
 }
 
-// readBlocked reads whom a user may block.
+// readBlocked reads whom a user blocks or has blocked.
 func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, error) {
 	prefix := im.PairKey(a.User, "")
 	var users []im.User
@@ -78,8 +78,9 @@ func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, err
 	return blockedOf(users, false), err
 }
 
-// mayBlock starts a read whether t blocks some of its watchers, because it is not known any more.
-// Until then they get no presence of t; if t blocks them, they see t as offline.
+// mayBlock is called when t may have begun or ended to block the users in who. For each of them who
+// watches t it asks the store again. Until the answer, they see t as a blocker is seen: as before,
+// and as offline after holdOnline. For those who do not watch t, it forgets how t was shown to them.
 func (p *Presence) mayBlock(t *target, who *blocked, now time.Time) {
 	t.pairs++
 	t.blocked = t.blocked.with(who)

@@ -7,9 +7,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// To the blocked user, a blocker seems to have ended the last session: online for holdOnline, and
-// then offline. While the block lasts, its time is shown as the time of being online last. Spec:
-// P-5.4.
+// A blocked user sees the blocker as if the blocker's last session had ended
+// when the block began: online for holdOnline, and then offline. While the block
+// lasts, the time of being online last does not change any more. Spec: P-5.4.
 
 // blockerView is the view of a target by a watcher whom it blocks, or may block.
 type blockerView struct {
@@ -17,11 +17,11 @@ type blockerView struct {
 	lastMs uint64
 }
 
-// depart shows t as a blocker to the watcher of x, who has seen t so far.
+// depart shows t as a blocker to the watcher of x, to whom t was visible.
 func (p *Presence) depart(t *target, x *watching, now time.Time) {
 	u := x.w.out.Account.User
 	a := t.away[u]
-	if a == nil { // else another session of u has made it
+	if a == nil { // otherwise another session of u has made it
 		if a = (&blockerView{lastMs: t.lastMs}); t.online {
 			a.goneAt, a.lastMs = now, coarse(p.o.Now())
 			p.pending = append(p.pending, pendingOffline{t, now, u})
@@ -53,7 +53,7 @@ func (a *blockerView) as(t *target) *petrelv1.Presence {
 	return &petrelv1.Presence{User: string(t.account.User), LastMs: a.lastMs}
 }
 
-// leave shows a blocker as offline to a watcher whom it blocks.
+// leave shows a blocker as offline to the watcher of f, when holdOnline has passed.
 func (s *step) leave(f pendingOffline) {
 	t := f.t
 	a := t.away[f.watcher]
@@ -69,8 +69,8 @@ func (s *step) leave(f pendingOffline) {
 	}
 }
 
-// stay shows t to the watcher of x without the block, which is over. It sends a presence if that
-// differs from the last one.
+// stay shows t to the watcher of x, whom t does not block (any more). It
+// sends a presence if that differs from the last one.
 func (s *step) stay(t *target, x *watching) {
 	u, was := x.w.out.Account.User, x.view
 	a := t.away[u]

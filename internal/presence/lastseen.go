@@ -45,9 +45,8 @@ func coarse(t time.Time) uint64 {
 	return uint64(t.Truncate(lastSeenStep).UnixMilli())
 }
 
-// LastSeen returns when a user was online last before or at a time, in Unix milliseconds. ms is
-// rounded for other users; 0: not known. onlineMs is the exact time if the user is shown as online,
-// else 0.
+// LastSeen returns when a user was online last, but not after at, in Unix milliseconds. ms is rounded for
+// other users; 0: not known. onlineMs is the exact time while the user is shown as online, and otherwise 0.
 func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error) {
 	ms = coarse(at)
 	hash := p.o.Table.Hash(a)
@@ -55,7 +54,7 @@ func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (ms
 		return ms, uint64(at.UnixMilli()), nil
 	}
 	p.mu.Lock()
-	for _, l := range slices.Backward(p.leaving) { // of these nothing is stored yet
+	for _, l := range slices.Backward(p.leaving) { // their times are not stored yet
 		if l.hash == hash {
 			p.mu.Unlock()
 			return min(l.ms, ms), uint64(p.o.Now().Add(-time.Since(l.at)).UnixMilli()), nil
@@ -80,8 +79,8 @@ func (p *Presence) leaveLocked(a im.Account, hash uint64) {
 	}
 }
 
-// settleLeaving queues the times of users who were away for long enough. Most are back before that,
-// so few records are written.
+// settleLeaving queues the times of users who have been gone for holdOnline, to be stored. Most users
+// are back before that, so few records are written. It returns how long to wait for the next call.
 func (p *Presence) settleLeaving(now time.Time) time.Duration {
 	for range tellAtOnce {
 		p.mu.Lock()
@@ -150,9 +149,8 @@ func (p *Presence) writeSome(ctx context.Context) bool {
 	return true
 }
 
-// raiseLastSeen stores the times that are later than the stored ones. A node that stood still has
-// older times than the node to which its users went meanwhile. ErrChanged: another node was
-// quicker, and nothing is stored.
+// raiseLastSeen stores those times that are later than the stored ones. A node that stood still has older times
+// than the node to which its users went meanwhile. ErrChanged: another node wrote first, and nothing is stored.
 func (p *Presence) raiseLastSeen(ctx context.Context, list []lastSeen) error {
 	latest := map[im.Account]uint64{}
 	for _, l := range list {
@@ -177,8 +175,8 @@ func (p *Presence) raiseLastSeen(ctx context.Context, list []lastSeen) error {
 	return p.o.Store.Update(ctx, puts)
 }
 
-// writeAtTheEnd stores the times of users whose sessions ended lately, as far as the time allows:
-// the process stops, and no other node knows them.
+// writeAtTheEnd stores the times of users whose sessions have ended lately, because
+// the process stops and no other node knows these times. It gives up after endTime.
 func (p *Presence) writeAtTheEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()

@@ -7,10 +7,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A user whose last session has ended is shown as online for holdOnline. A user who begins to block a
-// watcher is shown to that watcher in the same way. Both hold also for new watches. Otherwise a watcher
-// who sets the same list again would see short losses of a connection, and could tell a block from a
-// lost connection. Spec: P-13.5, P-5.4.
+// A user whose last session has ended is shown as online for holdOnline. A user who
+// begins to block a watcher is shown to that watcher in the same way. Both also hold for
+// new watches. Otherwise a watcher who sets the same list again would see short losses
+// of a connection, and could tell a block from a lost connection. Spec: P-13.5, P-5.4.
 
 // delayNewTargets shows new targets as online if they went offline less than holdOnline ago.
 func (p *Presence) delayNewTargets(added []*target) {
@@ -46,7 +46,8 @@ func (p *Presence) delayNewTargets(added []*target) {
 	}
 }
 
-// delayOffline shows a user as offline after holdOnline. The list is ordered by goneAt.
+// delayOffline puts f into pending, ordered by goneAt. The loop shows
+// the user as offline holdOnline after goneAt.
 func (p *Presence) delayOffline(f pendingOffline) {
 	i := len(p.pending)
 	for i > 0 && p.pending[i-1].goneAt.After(f.goneAt) {
@@ -55,9 +56,9 @@ func (p *Presence) delayOffline(f pendingOffline) {
 	p.pending = slices.Insert(p.pending, i, f)
 }
 
-// blockerOnlineSince returns the seeming end of a blocker's last session, for the blocked user,
-// while the blocker is still shown as online; zero: the blocker is shown as offline. A step of the
-// wall clock shifts it.
+// blockerOnlineSince returns when the last session of a blocker seems to have
+// ended, for the blocked user. Zero: that is longer than holdOnline ago, and
+// the blocker is shown as offline. A step of the wall clock shifts it.
 func (p *Presence) blockerOnlineSince(b *storepb.Block, now time.Time) time.Time {
 	gone := p.o.Now().Sub(time.UnixMilli(int64(b.OnlineMs)))
 	if gone < 0 || gone >= holdOnline {

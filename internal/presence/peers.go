@@ -14,8 +14,8 @@ const (
 	maxPeers = 1000 // of one watcher that one read returns
 )
 
-// readPeers reads which of some users have written to the watcher: the watcher may see those that
-// show themselves to their peers. asks are ascending by user. Spec: P-13.6.
+// readPeers sets sees of asks, which are ascending by user: whether the user
+// shows themselves to peers and has written to the watcher. Spec: P-13.6.
 func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*reading) error {
 	if len(asks) > fewPeers {
 		rest, err := p.scanPeers(ctx, watcher, asks)
@@ -26,7 +26,7 @@ func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*re
 	}
 	for _, r := range asks {
 		v, err := p.o.Store.Record(ctx, store.Peers, watcher.Tenant, im.PairKey(watcher.User, r.t.account.User))
-		if err != nil && !errors.Is(err, store.ErrCorrupt) { // damage does not end by a retry
+		if err != nil && !errors.Is(err, store.ErrCorrupt) { // a retry would find the same damage
 			return err
 		}
 		r.sees = v != nil && r.policy == user.ToPeers
@@ -34,8 +34,8 @@ func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*re
 	return nil
 }
 
-// scanPeers is readPeers by one read. It returns the asks that stay open, because the watcher has
-// more peers than one read returns, or because of damage.
+// scanPeers does what readPeers does, with one read. It returns the asks that it could not
+// decide, because the watcher has more peers than one read returns, or because of damage.
 func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*reading) (rest []*reading, err error) {
 	prefix := im.PairKey(watcher.User, "")
 	n, next := 0, 0
@@ -60,7 +60,8 @@ func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*re
 	return asks[next:], nil
 }
 
-// mayBeSeen asks again whether a watcher may see t: t has written to the watcher.
+// mayBeSeen is called when t has written to a watcher. It asks again for
+// the sessions of the watcher that may not see t.
 func (p *Presence) mayBeSeen(t *target, watcher im.User) {
 	t.pairs++
 	for _, x := range t.watchers {

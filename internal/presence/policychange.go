@@ -11,18 +11,17 @@ import (
 // recheckAtOnce is how many targets one job asks the store about.
 const recheckAtOnce = 64
 
-// PolicyChanged has every node ask the store anew who may see a user. The change is
-// durable.
+// PolicyChanged has every node read anew who may see a user. The change must be durable.
 func (p *Presence) PolicyChanged(a im.Account) {
 	p.tellChange(a, "", false)
 }
 
-// BlockChanged has every node read anew whether a user blocks a watcher. The change is durable.
-// Spec: P-5.4.
+// BlockChanged has every node read anew whether a user blocks a watcher.
+// The change must be durable. Spec: P-5.4.
 func (p *Presence) BlockChanged(a im.Account, watcher im.User) { p.tellChange(a, watcher, false) }
 
-// Wrote has every node read anew whether a watcher may see a user who has written to the watcher.
-// The message is durable. Spec: P-13.6.
+// Wrote has every node read anew whether a watcher may see a user who
+// has written to the watcher. The message must be durable. Spec: P-13.6.
 func (p *Presence) Wrote(a im.Account, watcher im.User) { p.tellChange(a, watcher, true) }
 
 func (p *Presence) tellChange(a im.Account, watcher im.User, peer bool) {
@@ -40,8 +39,8 @@ type pairChange struct {
 	peer    bool // has written
 }
 
-// policyChanged notes a change of who may see a user on this node: one watcher, or, without
-// one, all.
+// policyChanged notes that a change concerns who may see a user on this
+// node: one watcher, or all if watcher is empty.
 func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,8 +55,8 @@ func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
 	wake.Set(p.wake)
 }
 
-// takePairs starts reads whether watchers may see a user, after a change between the two. Results
-// of earlier reads do not count.
+// takePairs takes the noted changes between a user and one watcher, and asks the store
+// again whether the watcher may see the user. Results of earlier reads do not count.
 func (p *Presence) takePairs(now time.Time) {
 	p.mu.Lock()
 	changed := p.pairs
@@ -78,8 +77,8 @@ func (p *Presence) takePairs(now time.Time) {
 	}
 }
 
-// policiesMayHaveChanged makes all policies stale, because messages of another node may have been
-// lost. The number of stale ones is bounded by the number of targets.
+// policiesMayHaveChanged has the policies of all targets read again, because messages
+// of another node may have been lost. There are never more stale policies than targets.
 func (p *Presence) policiesMayHaveChanged() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +89,7 @@ func (p *Presence) policiesMayHaveChanged() {
 	wake.Set(p.wake)
 }
 
-// recheckJob is the next job that reads policies again; false: there is none.
+// recheckJob returns the next job that reads policies again; false: there is none.
 func (p *Presence) recheckJob() (j job, ok bool) {
 	p.mu.Lock()
 	n := min(len(p.stale), recheckAtOnce)
@@ -109,7 +108,7 @@ func (p *Presence) recheckJob() (j job, ok bool) {
 	return j, n > 0
 }
 
-// takeRecheck takes over policies and blocked users that were read again.
+// takeRecheck applies the policies and the blocked users that a job has read again.
 func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 	for i := range j.reads {
 		r := &j.reads[i]
@@ -123,8 +122,9 @@ func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 	}
 }
 
-// setPolicy shows t to its watchers as the new policy allows. A watcher to whom t must have written
-// sees nothing until that is read; so does one whom t may block, and who saw nothing before.
+// setPolicy shows t to its watchers as the new policy allows. If the policy is ToPeers, a
+// watcher sees nothing until the store has said whether t has written to them. A watcher
+// who saw nothing before, and whom t may block, sees nothing until the block is read.
 func (p *Presence) setPolicy(s *step, t *target, policy user.PresencePolicy) {
 	t.version++ // jobs under way have read an old state of t
 	t.policy = policy

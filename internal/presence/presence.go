@@ -1,19 +1,19 @@
 // Package presence tells sessions which of the users that they watch are online.
 //
 // Read the files in this order: presence.go (the state), watch.go (a session sets the users that it
-// watches), run.go (the loop sends changes to sessions), visibilityreads.go (workers read who may be seen),
-// peers.go (users who have written to a watcher), blocked.go (users whom a user may block),
-// blockerview.go (how a blocked watcher sees the blocker), offlinedelay.go (a user without a session
-// is shown as online for 30 s), lastseen.go (when users were online last), policychange.go (a user changes
+// watches), run.go (the loop sends changes to sessions), visibilityreads.go (workers read who may be
+// seen), peers.go (users who have written to a watcher), blocked.go (users whom a user may block),
+// blockerview.go (how a blocked watcher sees the blocker), offlinedelay.go (a user without a session is
+// shown as online for 30 s), lastseen.go (when users were online last), policychange.go (a user changes
 // who may see them).
 //
 // Every node knows who is online, from its own online table and from the announcements of the other
-// nodes, which fan-out needs anyway. So nothing about presence travels between nodes, and each node
-// informs its own sessions. A dead node announces nothing: its users go offline after 30 s, unless they
-// have connected to another node by then. The loop informs one session after the other.
+// nodes, which fan-out needs anyway. So no presences travel between nodes, only changes of who may see a
+// user, and each node informs its own sessions. A dead node announces nothing: its users go offline after
+// 30 s, unless they have connected to another node by then. The loop informs one session after the other.
 //
-// The package owns the watches. It may not know conversations or connections. Presence may be lost on
-// its way to a client. Spec: P-13.5, P-13.6.
+// The package owns the watches. It may not know conversations or connections. Presence may be lost on its
+// way to a client. Spec: P-13.5, P-13.6.
 package presence
 
 import (
@@ -36,21 +36,21 @@ const (
 	// MaxWatched is how many users one session may watch.
 	MaxWatched = 200
 
-	// holdOnline is for how long a user without a session is still shown as online.
-	// Most losses of a connection are shorter, also when a node dies.
+	// holdOnline is how long a user without a session is still shown as
+	// online. Most losses of a connection are shorter, also when a node dies.
 	holdOnline = 30 * time.Second
 
 	maxAsked   = 1 << 16 // watches that wait
-	maxLeaving = 1 << 18 // users who have gone, and may come back
+	maxLeaving = 1 << 18 // users who have gone less than holdOnline ago
 	workers    = 8       // that read the store for watches
 	maxJobs    = 64      // that wait for a worker
 	atOnce     = 4       // reads of the store for one watch
 
-	// When a node dies, thousands of sessions watch anew at other nodes, and thousands of users go
-	// offline. Both is spread.
+	// When a node dies, thousands of sessions watch anew at other nodes, and
+	// thousands of users go offline. The loop spreads both over time.
 	watchesPerSecond = 1000
 	watchBurst       = 256
-	askPause         = 20 * time.Millisecond // then some are due: a step for each costs more
+	askPause         = 20 * time.Millisecond // least wait for a token, so that one step reads several watches
 	tellAtOnce       = 1 << 14               // presences that one step finds
 	sessionsAtOnce   = 1 << 10               // that one step tells
 	gatherAtMost     = time.Second
@@ -75,7 +75,7 @@ type Options struct {
 type Presence struct {
 	o    Options
 	wake chan struct{} // capacity 1; a token: the loop has something to do
-	jobs chan job      // capacity maxJobs: what is to be read for watches
+	jobs chan job      // capacity maxJobs: reads for the workers
 	due  chan struct{} // capacity 1; a token: last seen has something to write
 
 	// Only the loop uses these, see run.go.
@@ -83,7 +83,7 @@ type Presence struct {
 	owing     []*Watch  // sessions with changes that are not sent yet, the oldest first
 	gathering time.Time // since when something is owed; zero: nothing is
 	pace      rate.Bucket
-	pause     time.Time // nothing is read before
+	pause     time.Time // no job begins before
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	targets map[uint64]*target
@@ -101,8 +101,8 @@ type Presence struct {
 	Dropped  atomic.Uint64 // times of being online last that were not stored
 }
 
-// target is a user who is watched. Only the loop uses it, except account and hash, which never
-// change, and noted.
+// target is a user who is watched. Only the loop uses it, except account
+// and hash, which never change, and noted.
 type target struct {
 	account im.Account
 	hash    uint64
@@ -112,13 +112,13 @@ type target struct {
 	known    bool   // policy, blocked and lastMs were read
 	version  uint32 // raised when the policy has changed: earlier reads do not count
 	rechecks uint32 // number of rereads of the policy: only the last one counts
-	pairs    uint32 // number of changes between t and one watcher: earlier reads do not count
+	pairs    uint32 // number of changes between t and a watcher (see pairChange): earlier reads do not count
 	policy   user.PresencePolicy
 	blocked  *blocked
 	away     map[im.User]*blockerView // by watcher whom t blocks, or may block
 	lastMs   uint64
 	online   bool      // is shown as online
-	goneAt   time.Time // since when there is no session; zero: there is one, or the user is shown as offline
+	goneAt   time.Time // since when the user has no session; zero: has one, or is shown as offline
 	goneMs   uint64    // the same on the wall clock
 
 	seen, unseen *petrelv1.Presence // last results of as; nil: none yet
@@ -135,7 +135,7 @@ const (
 	blockerOffline      // the same, and is shown as offline
 )
 
-// New makes a Presence, and connects it with the online table, before anybody enters it.
+// New makes a Presence and connects it with the online table. It is called before anybody enters the table.
 func New(o Options) *Presence {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -154,8 +154,8 @@ func New(o Options) *Presence {
 	return p
 }
 
-// noteChange notes that the first session of a user has begun, or the last one has ended:
-// here, or, without a user, on another node. The online table calls it with a lock held.
+// noteChange notes that the first session of a user has begun, or the last one has ended: on
+// this node, or, if a has no user, on another node. The online table calls it with a lock held.
 func (p *Presence) noteChange(a im.Account, hash uint64, online bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

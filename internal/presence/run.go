@@ -11,18 +11,18 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// pendingOffline is a user without a session, who is shown as offline after holdOnline, unless they
-// are back by then. With a watcher, it concerns only that watcher, whom the user blocks.
+// pendingOffline is a user without a session, who is shown as offline after holdOnline, unless
+// they are back by then. If watcher is set, only this watcher is concerned, whom the user blocks.
 type pendingOffline struct {
 	t       *target
-	goneAt  time.Time // of t, or of the watcher's entry in t.away; if that has another time, this was revoked
+	goneAt  time.Time // as goneAt of t, or of t.away[watcher]; void if that has changed since
 	watcher im.User
 }
 
 // Run sends presences until ctx ends.
 //
-// One goroutine, the loop, keeps the state of the targets, and sends it. So no older state is sent
-// after a newer one. Workers read the store for it.
+// One goroutine, the loop, keeps the state of the targets and sends it, so no
+// older state is sent after a newer one. Workers read the store for the loop.
 func (p *Presence) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range workers {
@@ -64,7 +64,7 @@ func (s *step) tell(w *Watch, x *petrelv1.Presence) {
 	s.room--
 }
 
-// tellAll notifies the watchers of t who may see it.
+// tellAll sends the presence of t to those of its watchers who may see it.
 func (s *step) tellAll(t *target) {
 	x := t.as(visible)
 	for _, to := range t.watchers {
@@ -86,9 +86,9 @@ func (p *Presence) step() time.Duration {
 	return min(next, p.handOut(now, next == tellPause), p.ask(now), p.settleLeaving(now))
 }
 
-// handOut sends sessions the presences that they are owed. While more are found, it waits: after
-// the death of a node, most watchers of one of its users watch others, too, and one write for all
-// costs less.
+// handOut sends sessions the presences that they are owed. If more is set, the loop is about to find
+// further ones, and handOut waits for them, for gatherAtMost at most. After the death of a node, most
+// sessions that watch one of its users watch others of them, too, and one write for all costs less.
 func (p *Presence) handOut(now time.Time, more bool) time.Duration {
 	if len(p.owing) == 0 {
 		p.owing, p.gathering = nil, time.Time{}
@@ -127,7 +127,7 @@ func (p *Presence) endWatches() {
 	}
 }
 
-// tellChanges shows users who came online, and delays those who went offline.
+// tellChanges shows users who came online, and puts users who went offline into pending.
 func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
 		p.mu.Lock()
@@ -138,7 +138,7 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 		}
 		t := p.changed[0]
 		p.changed = p.changed[1:]
-		t.noted = false // before the question: a later change is noted again
+		t.noted = false // before the table is asked: a later change is noted again
 		p.mu.Unlock()
 		online := p.o.Table.Online(t.hash)
 		switch {
@@ -156,7 +156,7 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 	return tellPause
 }
 
-// tellFaded shows users as offline who have been away for long enough.
+// tellFaded shows users as offline who have been gone for holdOnline.
 func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
 		if len(p.pending) == 0 {
@@ -181,7 +181,8 @@ func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
 	return tellPause
 }
 
-// ask has the workers read for the watches, at a pace.
+// ask gives the workers jobs: first policies to read again, then the watches, at
+// most watchesPerSecond of them. It returns how long to wait for the next call.
 func (p *Presence) ask(now time.Time) time.Duration {
 	for {
 		if wait := p.pause.Sub(now); wait > 0 {

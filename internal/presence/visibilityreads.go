@@ -15,8 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// job is the work of a worker: reads for one watch, or, without a watch, only the policies of the
-// targets.
+// job is the work of a worker: reads for one watch, or, without a watch, the policies of some targets.
 type job struct {
 	w       *Watch
 	list    []watching // of w: its targets; the workers do not look into it
@@ -24,8 +23,8 @@ type job struct {
 	watcher im.Account
 }
 
-// reading holds the facts about a target that are known or were read. Of the target itself the workers
-// use only the account.
+// reading holds the facts about a target that are known or were read. Of
+// t itself the workers use only the account.
 type reading struct {
 	t       *target
 	lastMs  uint64
@@ -34,8 +33,8 @@ type reading struct {
 	pairs   uint32 // of the target, before it was read
 	policy  user.PresencePolicy
 	block   *storepb.Block // of the watcher by the target; nil: none
-	known   bool           // the loop knew it before
-	sees    bool           // or would, without the block
+	known   bool           // the loop knew policy, blocked and lastMs before
+	sees    bool           // the watcher may see the target, apart from a block
 }
 
 // result is the outcome of a job.
@@ -70,9 +69,9 @@ func (p *Presence) work(ctx context.Context) {
 	}
 }
 
-// read reads which targets may be seen. It reads the same for a user who does not exist as for one
-// who may not be seen: the record, the blocked users, the time of being online last, and whether
-// the user has written to the watcher. Spec: P-13.6.
+// read reads which targets of a job may be seen. For a user who does not exist it reads
+// the same as for one who may not be seen: the record, the blocked users, the time of
+// being online last, and whether the user has written to the watcher. Spec: P-13.6.
 func (p *Presence) read(ctx context.Context, j *job) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -118,7 +117,7 @@ func (p *Presence) readTarget(ctx context.Context, r *reading) (err error) {
 	return err
 }
 
-// readBlocks reads which of the visible targets block the watcher of j.
+// readBlocks reads the blocks of the watcher of j, by those targets that may block this user.
 func (p *Presence) readBlocks(ctx context.Context, j *job) (err error) {
 	for i := range j.reads {
 		r := &j.reads[i]
@@ -132,7 +131,7 @@ func (p *Presence) readBlocks(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// takeResults takes over the results of the workers, and passes them to the sessions.
+// takeResults takes the results of the workers, and tells the sessions.
 func (p *Presence) takeResults(s *step, now time.Time) {
 	p.mu.Lock()
 	done := p.done
@@ -203,13 +202,13 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 		x.view = a.view()
 		s.tell(x.w, a.as(t))
 	default:
-		if a := t.away[u]; a != nil && x.view == blockerOnline && r.block.LastMs != 0 { // as a later watch gets it
+		if a := t.away[u]; a != nil && x.view == blockerOnline && r.block.LastMs != 0 { // as a later watch shows it
 			a.lastMs = r.block.LastMs
 		}
 	}
 }
 
-// again repeats a job that has failed, after a pause.
+// again asks again for the targets of a job that has failed, after a pause.
 func (p *Presence) again(j job) {
 	p.pause = time.Now().Add(retryPause)
 	for i := range j.reads {
@@ -222,8 +221,8 @@ func (p *Presence) again(j job) {
 	}
 }
 
-// askFor asks about one user on behalf of a session. If too many wait, or a whole list of
-// the session waits, it does nothing.
+// askFor queues a question about one user on behalf of a session. If too
+// many wait, or a whole list of the session waits, it does nothing.
 func (p *Presence) askFor(q question) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,7 @@ type watching struct {
 	view view
 }
 
-// NewWatch is the watch of a session, of nobody yet.
+// NewWatch makes the watch of a session, with nobody in its list yet.
 func NewWatch(out *fanout.Outbox) *Watch { return &Watch{out: out} }
 
 // question asks for the presence of users on behalf of one session.
@@ -39,8 +39,8 @@ type question struct {
 	only *watching // nil: all users of the list that the session has set
 }
 
-// Set replaces the list of w. users are at most MaxWatched, ascending, each once. Their presences are sent
-// one after the other. It returns false if too many watches wait. Spec: P-13.5.
+// Set replaces the list of w. users are at most MaxWatched, ascending, each once. The loop
+// sends their presences later. It returns false if too many watches wait. Spec: P-13.5.
 func (p *Presence) Set(w *Watch, users []im.User) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *Presence) Set(w *Watch, users []im.User) bool {
 	return true
 }
 
-// End ends a watch: its session is gone.
+// End ends a watch when its session has ended.
 func (p *Presence) End(w *Watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,13 +66,12 @@ func (p *Presence) End(w *Watch) {
 	}
 }
 
-// takeList makes w watch the list that its session has set last. New targets enter the map before
-// the question whether they are online. So if a user comes online meanwhile, either the answer
-// shows it, or the change is noted.
+// takeList makes w watch the list that its session has set last. New targets enter the map before the
+// online table is asked about them. So if a user comes online meanwhile, either the answer shows it, or
+// the change is noted.
 //
-// All users of the list are untold, also those of the list before. If the policy of a user changes
-// while this list is read, the result of the read does not count, and only untold users are read
-// again.
+// All users of the list begin as untold, also those of the former list. If the policy of a user changes
+// while the list is read, the result of the read does not count, and only untold users are read again.
 func (p *Presence) takeList(w *Watch) {
 	p.mu.Lock()
 	users, old := w.next, w.list
@@ -123,8 +122,8 @@ func (p *Presence) drop(list []watching) {
 	p.Watching.Store(int64(len(p.targets)))
 }
 
-// as returns the presence of t for watchers who may see it, or for those who may not: for these it
-// is that of a user who does not exist. Many sessions share it. Spec: P-13.6.
+// as returns the presence of t for watchers with a view. Only visible shows it: for all others
+// it is the presence of a user who does not exist. Many sessions share the result. Spec: P-13.6.
 func (t *target) as(v view) *petrelv1.Presence {
 	x, last := &t.unseen, uint64(0)
 	online := v == visible && t.online

@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Addresses has a bucket for each client's address. One subscriber has a whole
-// network of IPv6 addresses, and may have as many as 65,536 of them. So IPv6 is
-// counted in steps: a network counts as an address does, and the networks around
-// it have a few times as many tokens.
+// Addresses has a bucket for each client's address. In IPv6 one subscriber has a whole network, and
+// may have as many as 65,536 of them. So a /64 network counts as an address does, and shares with its
+// neighbours the buckets of the /56 and the /48 around it, which have a few times as many tokens.
 type Addresses struct{ table Table[netip.Prefix] }
 
-// The steps of IPv6: bits of a network, and how many times the tokens of one
-// address it has.
+// The networks of IPv6 that have a bucket: the bits of their prefix, and
+// how many times the tokens of one address they have.
 const (
 	hostBits, hostTimes = 64, 1  // the network of every subscriber
 	homeBits, homeTimes = 56, 4  // of many subscribers
 	siteBits, siteTimes = 48, 16 // of an organisation
 )
 
-// Host is the addresses that count as one: an IPv4 address, or the /64 network
-// of an IPv6 address. It is not valid if a is not.
+// Host returns the network whose addresses count as one: an IPv4 address,
+// or the /64 network of an IPv6 address. It is not valid if a is not.
 func Host(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -34,14 +33,13 @@ func network(a netip.Addr, bits int) netip.Prefix {
 	return p
 }
 
-// Take takes a token for an address. Of one that is not valid there is no
-// limit. Codes: rate_limited.
+// Take takes a token for an address. An address that is not valid has no limit. Codes: rate_limited.
 func (s *Addresses) Take(now time.Time, a netip.Addr, l Limit) error {
 	return refusal(s.Reserve(now, 0, a, l))
 }
 
-// Reserve takes a token for an address if it is there within most, and returns how
-// long to wait until then. If that is longer it takes none.
+// Reserve takes a token for an address, also one that comes only within most from now,
+// and returns how long to wait for it. If that is longer than most, it takes none.
 func (s *Addresses) Reserve(now time.Time, most time.Duration, a netip.Addr, l Limit) (wait time.Duration) {
 	claims, n := claimsOf(a, l)
 	if n == 0 {
@@ -50,15 +48,14 @@ func (s *Addresses) Reserve(now time.Time, most time.Duration, a netip.Addr, l L
 	return s.table.Reserve(now, most, claims[:n]...)
 }
 
-// Wait takes no token, and returns how long an address would wait for one. Tokens of the time until
-// most from now may have been taken by Reserve.
+// Wait returns how long an address would wait for a token, and takes none.
+// most is the longest wait with which Reserve takes tokens of these buckets.
 func (s *Addresses) Wait(now time.Time, most time.Duration, a netip.Addr, l Limit) time.Duration {
 	claims, n := claimsOf(a, l)
 	return s.table.Wait(now, most, claims[:n]...)
 }
 
-// claimsOf is what a token of an address is claimed from: n buckets, of an address that is
-// not valid none.
+// claimsOf returns the n claims for one token of an address; there are none for an address that is not valid.
 func claimsOf(a netip.Addr, l Limit) (claims [3]Claim[netip.Prefix], n int) {
 	if !a.IsValid() {
 		return claims, 0
@@ -73,7 +70,7 @@ func claimsOf(a netip.Addr, l Limit) (claims [3]Claim[netip.Prefix], n int) {
 	return claims, len(claims)
 }
 
-// Times is a limit of n times as many.
+// Times returns a limit with n times as many tokens.
 func (l Limit) Times(n int) Limit {
 	if l.Every < 0 || l.Burst <= 0 {
 		return l

@@ -7,12 +7,12 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// PerToken is how many bytes of an answer a token of a Pace is for.
+// PerToken is how many bytes of a request or an answer cost a further token of a Pace.
 const PerToken = 8 << 10
 
-// A Pace delays the requests of each key so that they keep its limit. An early request waits. A request
-// that would wait longer than patience is refused, after about that time: so a client that repeats it
-// at once does not send more of them. A nil Pace delays nothing.
+// A Pace delays the requests of each key so that they keep its limit. A request that
+// would wait longer than patience is refused after the delay of Late: so a client that
+// repeats refused requests at once does not send more of them. A nil Pace delays nothing.
 type Pace[K comparable] struct {
 	limit Limit
 	table Table[K]
@@ -21,12 +21,12 @@ type Pace[K comparable] struct {
 const (
 	// patience is how long a request waits at most.
 	patience = time.Second
-	// owed is how far ahead of time tokens may be taken for bytes that are known only afterwards.
+	// owed is how far ahead of time tokens may be taken, for bytes whose number is known only afterwards.
 	owed = 10 * time.Second
 )
 
-// NewPace lets each key take so many tokens in a second on average, and so many at once;
-// a negative number is no limit.
+// NewPace lets each key take perSecond tokens in a second on average,
+// and burst at once. If perSecond is negative, it returns nil.
 func NewPace[K comparable](perSecond, burst int) *Pace[K] {
 	if perSecond < 0 {
 		return nil
@@ -34,8 +34,8 @@ func NewPace[K comparable](perSecond, burst int) *Pace[K] {
 	return &Pace[K]{limit: Per(perSecond, time.Second, burst)}
 }
 
-// Take takes a token of k, and a further one for each PerToken bytes. The caller waits, and then goes
-// on, or fails with err if there is one. Codes: rate_limited.
+// Take takes a token of k, and a further one for each PerToken bytes. The caller first
+// waits; then it goes on, or fails with err if that is not nil. Codes: rate_limited.
 func (p *Pace[K]) Take(now time.Time, k K, bytes int) (wait time.Duration, err *im.Error) {
 	if p == nil {
 		return 0, nil
@@ -49,11 +49,11 @@ func (p *Pace[K]) Take(now time.Time, k K, bytes int) (wait time.Duration, err *
 	return wait, nil
 }
 
-// Late is how long a refusal waits: a moment within the last half of patience, so that a thousand
-// that came at once are not answered at once.
+// Late returns how long a refusal waits: a random time in the second half of
+// patience, so that refusals of a thousand simultaneous requests are spread.
 func Late() time.Duration { return patience/2 + rand.N(patience/2) }
 
-// AddBytes takes a further token for each PerToken bytes, ahead of time if they are not there yet.
+// AddBytes takes a further token of k for each PerToken bytes, ahead of time if they are not there yet.
 func (p *Pace[K]) AddBytes(now time.Time, k K, bytes int) {
 	if n := bytes / PerToken; p != nil && n > 0 {
 		p.table.Reserve(now, owed, Claim[K]{Key: k, Limit: p.limit, Tokens: min(n, p.limit.Burst)})

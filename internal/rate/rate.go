@@ -1,9 +1,9 @@
 // Package rate limits how often something may be done, with token buckets.
 //
-// A bucket holds at most Burst tokens and gets one token each Limit.Every. A Bucket does
-// not count tokens: it keeps the moment at which it will be full again, and the
-// tokens follow from that. So it takes 8 bytes and every session can have one.
-// The Limiter of golang.org/x/time/rate takes 80 and a lock.
+// A bucket holds at most Burst tokens and gets one token each Limit.Every. A Bucket does not count
+// tokens: it keeps the moment at which it will be full again, and the tokens follow from that. So it
+// takes 8 bytes and every session can have one. The Limiter of golang.org/x/time/rate takes 80 and a
+// lock.
 package rate
 
 import (
@@ -21,8 +21,8 @@ type Limit struct {
 	Burst int           // at once
 }
 
-// Per is a limit of n in a period on average, and of burst at once; a negative
-// one of them is no limit, and with 0 nothing may be done at all.
+// Per returns a limit of n in a period on average, and of burst at once. If n or burst
+// is negative, there is no limit; if one of them is 0, nothing may be done at all.
 func Per(n int, period time.Duration, burst int) Limit {
 	switch {
 	case n < 0:
@@ -33,11 +33,10 @@ func Per(n int, period time.Duration, burst int) Limit {
 	return Limit{period / time.Duration(n), burst}
 }
 
-// maxRoom is for how long a bucket can give tokens before it is empty; a moment
-// so far ahead of now still fits into 64 bits.
+// maxRoom bounds how long a bucket takes to be full. A moment so far ahead of now still fits into 64 bits.
 const maxRoom = time.Duration(1 << 62) // 146 years
 
-// room is how long an empty bucket takes to be full.
+// room returns how long an empty bucket takes to be full, in nanoseconds.
 func (l Limit) room() int64 {
 	high, room := bits.Mul64(uint64(l.Every), uint64(l.Burst))
 	if high > 0 || room > uint64(maxRoom) {
@@ -46,15 +45,15 @@ func (l Limit) room() int64 {
 	return int64(room)
 }
 
-// origin is the beginning of 1970, by the wall clock and the monotonic clock as they stand to
-// each other at the start.
+// origin is the beginning of 1970. It has a monotonic clock reading, by
+// the difference of the two clocks at the start.
 var origin = func() time.Time {
 	now := time.Now()
 	return now.Add(-time.Duration(now.UnixNano()))
 }()
 
-// moment is the time since origin in nanoseconds. It is monotonic if now is, as is what
-// time.Now returns: a step of the wall clock neither fills nor empties a bucket.
+// moment returns the time since origin in nanoseconds. If now has a monotonic clock reading,
+// as results of time.Now have, a step of the wall clock neither fills nor empties a bucket.
 func moment(now time.Time) int64 { return int64(now.Sub(origin)) }
 
 // Bucket is one token bucket; the zero Bucket is full. It has no lock.
@@ -62,8 +61,8 @@ type Bucket struct {
 	full int64 // when it is full again, in nanoseconds since origin
 }
 
-// Take takes a token and returns 0. If there is none it takes nothing and
-// returns how long to wait for one, in whole milliseconds.
+// Take takes a token and returns 0. If there is none, it takes nothing
+// and returns how long to wait for one, in whole milliseconds.
 func (b *Bucket) Take(now time.Time, l Limit) (wait time.Duration) {
 	if wait = b.wait(now, l, 0, 1); wait == 0 {
 		b.take(l, 1)
@@ -71,14 +70,14 @@ func (b *Bucket) Take(now time.Time, l Limit) (wait time.Duration) {
 	return wait
 }
 
-// wait is how long to wait for the next n tokens, in whole milliseconds. Others may
-// have taken those of the time until most from now.
+// wait returns how long to wait for the next n tokens, in whole milliseconds.
+// Callers of Reserve may have taken tokens that come within most from now.
 func (b *Bucket) wait(now time.Time, l Limit, most time.Duration, n int) time.Duration {
 	if l.Every < 0 || l.Burst < 0 {
 		return 0
 	}
 	at, room := moment(now), l.room()
-	// No bucket is emptier than that, whatever clock now is of.
+	// No bucket is emptier than that, even if an earlier now came from another clock.
 	b.full = min(max(b.full, at), at+room+int64(most))
 	if wait := time.Duration(b.full-at-room) + time.Duration(n)*l.Every; wait > 0 {
 		return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
@@ -96,12 +95,13 @@ func (b *Bucket) take(l Limit, n int) {
 // Full tells whether the bucket is as good as a new one.
 func (b *Bucket) Full(now time.Time) bool { return b.full <= moment(now) }
 
-// Table has a bucket for each key, in memory that is bounded. It grows while more buckets are in
-// use, and shrinks when fewer are. A bucket that is full is not in use: a new one is the same.
-// Where there is no room for a further key in a table that cannot grow, the fullest bucket of a few
-// is forgotten: it refuses least, and its key has a full bucket again. So attackers who use many
-// names or addresses turn nobody away. They have to empty as many buckets as there are before they
-// win tries by it. The few are chosen by a secret, so that nobody can aim at a bucket.
+// Table has a bucket for each key, in memory that is bounded. It grows while more buckets are in use, and
+// shrinks when fewer are. A full bucket is not in use: a new one is the same.
+//
+// If a new key finds no room in a table that cannot grow, the fullest bucket of a few is forgotten: it
+// refuses least, and its key has a full bucket again. So attackers who use many names or addresses do not
+// get others refused. They gain tries only after they have emptied as many buckets as there are. A secret
+// decides which buckets these few are, so nobody can aim at a bucket.
 type Table[K comparable] struct {
 	mu     sync.Mutex // tier 0; guards the fields below
 	seed   maphash.Seed
@@ -109,14 +109,14 @@ type Table[K comparable] struct {
 	looked time.Time // when it was last considered to shrink
 }
 
-// slot holds the bucket of one key. Of the key it keeps a hash.
+// slot holds the bucket of one key, and a hash of the key.
 type slot struct {
 	hash   uint64
 	bucket Bucket
 }
 
-// MaxBuckets is how many buckets of a table may be in use, 1 MiB of them. Of ways
-// slots that a key may have, it gets one.
+// MaxBuckets is how many buckets of a table may be in use; they take 1 MiB.
+// A key may use any of ways slots of the table, and gets one of them.
 const (
 	MaxBuckets  = 1 << 16
 	minBuckets  = 1 << 6
@@ -124,7 +124,7 @@ const (
 	shrinkEvery = time.Minute
 )
 
-// Claim is for tokens of one key's bucket.
+// Claim asks for tokens of one key's bucket.
 type Claim[K comparable] struct {
 	Key    K
 	Limit  Limit
@@ -136,13 +136,12 @@ func (t *Table[K]) Take(now time.Time, k K, l Limit) error {
 	return t.TakeAll(now, Claim[K]{Key: k, Limit: l})
 }
 
-// TakeAll takes the tokens of each claim, or, if one of them has to wait, none.
-// Codes: rate_limited.
+// TakeAll takes the tokens of all claims, or none if one of them has to wait. Codes: rate_limited.
 func (t *Table[K]) TakeAll(now time.Time, claims ...Claim[K]) error {
 	return refusal(t.Reserve(now, 0, claims...))
 }
 
-// refusal is the error for a caller who would have to wait; nil: nobody has to.
+// refusal returns the error for a caller who would have to wait; nil: wait is 0.
 func refusal(wait time.Duration) error {
 	if wait > 0 {
 		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
@@ -150,8 +149,8 @@ func refusal(wait time.Duration) error {
 	return nil
 }
 
-// Reserve takes the tokens of each claim if all are there within most, and returns
-// how long to wait until then. If that is longer it takes none.
+// Reserve takes the tokens of all claims, also tokens that come only within most from
+// now, and returns how long to wait for them. If that is longer than most, it takes none.
 func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,20 +177,20 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 		}
 		b.bucket.wait(now, c.Limit, most, 1)
 		b.bucket.take(c.Limit, max(c.Tokens, 1))
-		if !b.bucket.Full(now) { // as it stays where there is no limit
+		if !b.bucket.Full(now) { // it stays full if there is no limit
 			t.putLocked(now, b)
 		}
 	}
 	return wait
 }
 
-// Ready takes no token, and says whether k's bucket has one. Codes: rate_limited.
+// Ready returns nil if k's bucket has a token, and takes none. Codes: rate_limited.
 func (t *Table[K]) Ready(now time.Time, k K, l Limit) error {
 	return refusal(t.Wait(now, 0, Claim[K]{Key: k, Limit: l}))
 }
 
-// Wait takes no token, and returns how long to wait until the tokens of each claim are there.
-// Tokens of the time until most from now may have been taken by Reserve.
+// Wait returns how long to wait until the tokens of all claims are there, and takes
+// none. most is the longest wait with which Reserve takes tokens of these buckets.
 func (t *Table[K]) Wait(now time.Time, most time.Duration, claims ...Claim[K]) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,7 +205,7 @@ func (t *Table[K]) Wait(now time.Time, most time.Duration, claims ...Claim[K]) (
 	return wait
 }
 
-// findLocked is where the bucket of a key is; nil: it has none, so a full one.
+// findLocked returns the slot with the bucket of a key; nil: the key has none, and so a full bucket.
 func (t *Table[K]) findLocked(k K) *slot {
 	if t.slots == nil {
 		return nil
@@ -218,8 +217,7 @@ func (t *Table[K]) findLocked(k K) *slot {
 	return nil
 }
 
-// putLocked stores a bucket, in a larger table if it would take the place of one that
-// is in use.
+// putLocked stores a bucket. If it would replace one that is in use, the table grows first, as long as it can.
 func (t *Table[K]) putLocked(now time.Time, b slot) {
 	s := t.placeLocked(b.hash)
 	for s.hash != b.hash && !s.bucket.Full(now) && len(t.slots) < MaxBuckets {
@@ -229,8 +227,8 @@ func (t *Table[K]) putLocked(now time.Time, b slot) {
 	*s = b
 }
 
-// shrinkLocked makes a table smaller of which little is in use. It counts what is only
-// once in a while.
+// shrinkLocked makes the table smaller if at most a sixteenth of its
+// buckets is in use. It counts them once in shrinkEvery.
 func (t *Table[K]) shrinkLocked(now time.Time) {
 	if since := now.Sub(t.looked); len(t.slots) == minBuckets || since >= 0 && since < shrinkEvery {
 		return
@@ -251,8 +249,8 @@ func (t *Table[K]) shrinkLocked(now time.Time) {
 	}
 }
 
-// resizeLocked keeps the buckets that are in use in n slots, or in more if they do not
-// fit: no bucket in use is forgotten for want of slots that the table may have.
+// resizeLocked moves the buckets that are in use to a table of n slots, or more
+// if they do not fit: no bucket in use is forgotten while the table can grow.
 func (t *Table[K]) resizeLocked(now time.Time, n int) {
 	old := t.slots
 	t.slots, t.looked = make([]slot, n), now
@@ -263,7 +261,7 @@ func (t *Table[K]) resizeLocked(now time.Time, n int) {
 	}
 }
 
-// placeLocked is where the bucket of a hash is, or else the one it replaces.
+// placeLocked returns the slot with a hash, or, if there is none, the slot that a bucket of this hash replaces.
 func (t *Table[K]) placeLocked(hash uint64) *slot {
 	begin := hash % uint64(len(t.slots)/ways) * ways
 	set := t.slots[begin : begin+ways]

@@ -20,7 +20,7 @@ const maxCalls = 256 // of other nodes, served at a time
 
 var calls = bus.Request[*routepb.Call, *routepb.Answer]{Subject: "conv.call", Timeout: callTime}
 
-// message is a message of the schema, T a struct whose pointer has the methods.
+// message is a pointer to T, and a message of the schema.
 type message[T any] interface {
 	*T
 	MarshalVT() ([]byte, error)
@@ -33,18 +33,18 @@ type caller struct {
 	bus       bus.Bus
 	streams   *stream.Streams
 	nodes     *fanout.Nodes
-	questions map[string]question // by name: what is answered
+	questions map[string]question // by name: those that this node answers
 	serving   *tasks              // the calls of other nodes
 }
 
-// question has the answering function of one kind of question of other nodes.
+// question is a kind of question, with the function that answers it to other nodes.
 type question struct {
 	name   string // of the message that asks
 	answer func(ctx context.Context, o *owners, by conv.Query, request []byte) ([]byte, error)
 }
 
-// byName is the table of questions. If two had one name, a call of another node could
-// not tell which of them it asks.
+// byName makes the table of questions. No two may have the same name, by
+// which a call of another node says what it asks.
 func byName(list []question) map[string]question {
 	all := map[string]question{}
 	for _, q := range list {
@@ -55,9 +55,8 @@ func byName(list []question) map[string]question {
 	return all
 }
 
-// nameOf returns the name of a question, which must be in the table. Without that
-// check a question that was forgotten there would be answered on one node, and fail
-// only between nodes.
+// nameOf returns the name of a question, and checks that the table has it. A forgotten
+// question would otherwise be answered on one node, and fail only between nodes.
 func (c *caller) nameOf(question reflect.Type) string {
 	_, ok := c.questions[question.Name()]
 	im.Assert(ok, "question %s is not in Router.answers", question.Name())
@@ -76,7 +75,7 @@ func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context
 	})
 }
 
-// ofNode makes a question that needs no single Owner.
+// ofNode makes a question that f answers, without a look-up of an Owner.
 func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *owners, conv.Query, PQ) (PA,
 	error)) question {
 	return question{reflect.TypeFor[Q]().Name(), func(ctx context.Context, o *owners, by conv.Query,
@@ -93,8 +92,8 @@ func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *own
 	}}
 }
 
-// ask calls f on the Owner here, or asks the node that owns the conversation, until it has an
-// answer.
+// ask calls f on the Owner here, or asks the node that owns the
+// conversation, and repeats that until there is an answer.
 func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query,
 	f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	c.nameOf(reflect.TypeFor[Q]())
@@ -159,7 +158,7 @@ func (c *caller) call(ctx context.Context, to im.Node, m *routepb.Call) ([]byte,
 	return a.Answer, nil
 }
 
-// receive answers another node.
+// receive answers a call of another node, in a task.
 func (c *caller) receive(from im.Node, m *routepb.Call, reply func(*routepb.Answer, error)) {
 	if len(m.Conv) != len(im.ConvID{}) {
 		reply(nil, c.outside(fmt.Errorf("read call of %s: a conversation of %d bytes", from, len(m.Conv))))
@@ -193,8 +192,7 @@ func errBusy() *im.Error {
 	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 }
 
-// outside returns err as another node's caller sees it, and logs errors that are not meant for
-// callers.
+// outside returns err as a caller on another node sees it, and logs errors that are not meant for callers.
 func (c *caller) outside(err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](conv.Shown(err)); ok {
 		return e
@@ -203,8 +201,8 @@ func (c *caller) outside(err error) *im.Error {
 	return &im.Error{Code: im.CodeInternal}
 }
 
-// serve answers a call after the announcements of the asking node up to the
-// call's mark have been applied, see call.
+// serve answers a call. First it waits until the announcements of the
+// asking node up to the call's mark have been applied, see call.
 func (c *caller) serve(ctx context.Context, from im.Node, m *routepb.Call) ([]byte, error) {
 	if b := m.Mark; b != nil {
 		if err := c.streams.WaitApplied(ctx, from, stream.Mark{Stream: b.Stream, Num: b.Num}); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Candidates takes conversations, and a position for each feed, and returns which elements
-// of convs may have changed since then. It asks the owners' indexes of changes, and reads
-// no conversation. A conversation whose owner does not answer may have changed. Places has the
-// position of each feed from before its index was read, without the feeds of owners who did
-// not answer. The caller has put the session into the online table before. Spec: P-6.2.
+// Candidates returns the indexes of the conversations in convs that may have changed since a
+// position of their feed, which since returns. It asks the owners' indexes of changes, and
+// reads no conversation. A conversation whose owner does not answer may have changed. Places
+// has the position of each feed from before its index was read, without the feeds of owners who
+// did not answer. The caller has put the session into the online table before. Spec: P-6.2.
 func (c *caller) Candidates(ctx context.Context, a im.Account, convs []im.ConvID,
 	since func(store.Feed) im.Pos) ([]int, Places, error) {
 	if len(convs) == 0 {
@@ -58,7 +58,7 @@ type search struct {
 	places Places
 }
 
-// ask asks the node that owns the first of some conversations.
+// ask asks one node, the owner of all conversations in list.
 func (s *search) ask(ctx context.Context, list []int) {
 	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: s.convs[list[0]]}, User: s.account.User}
 	q := &convpb.FindCandidates{Convs: make([]byte, 0, len(list)*len(im.ConvID{}))}
@@ -85,7 +85,7 @@ func (s *search) ask(ctx context.Context, list []int) {
 	}
 }
 
-// serveCandidates answers another node.
+// serveCandidates answers FindCandidates of another node.
 func serveCandidates(ctx context.Context, o *owners, by conv.Query,
 	q *convpb.FindCandidates) (*convpb.Candidates, error) {
 	const size = len(im.ConvID{})
@@ -116,8 +116,8 @@ func serveCandidates(ctx context.Context, o *owners, by conv.Query,
 	return a, nil
 }
 
-// foundHere is this node's part of an answer: the conversations that may have changed, those that
-// it does not own, and the positions of the feeds that it owns.
+// foundHere is this node's part of an answer: which conversations may have changed,
+// which of them it does not own, and the positions of the feeds that it owns.
 type foundHere struct {
 	maybe  []bool
 	others []int // indexes of the conversations that it does not own
@@ -139,7 +139,7 @@ func candidatesHere(ctx context.Context, o *owners, t im.Tenant, convs []im.Conv
 		return nil, err
 	}
 	s := &foundHere{maybe: make([]bool, len(convs)), places: Places{}}
-	for f, ow := range mine { // the positions before the index
+	for f, ow := range mine { // positions are read before the indexes
 		s.places[f] = ow.Published()
 	}
 	var of [im.Partitions]struct {

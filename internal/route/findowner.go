@@ -20,7 +20,7 @@ const (
 	retryAfter = time.Second           // after which a client may try again
 )
 
-// owners finds the owner of a feed: the Owner on this node, or its other node.
+// owners finds the owner of a feed: the Owner on this node, or another node.
 type owners struct {
 	convs   *conv.Convs
 	cluster *cluster.Cluster // nil: there are no other nodes
@@ -48,8 +48,8 @@ func (o *owners) confirm(ctx context.Context, ow *conv.Owner) error {
 	return conv.ErrNotOwner
 }
 
-// owning returns those of some Owners that still own their feeds. It asks the store once about all
-// of them.
+// owning returns those of some Owners that still own their feeds, and
+// throws the others away (Lose). It asks the store once about all of them.
 func (o *owners) owning(ctx context.Context, all []*conv.Owner) ([]*conv.Owner, error) {
 	all = slices.DeleteFunc(all, (*conv.Owner).Lost)
 	if o.cluster == nil || len(all) == 0 {
@@ -122,7 +122,8 @@ func (o *owners) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch,
 	return epochs, err
 }
 
-// elsewhere returns the other node that owns a feed, as far as known; false: none is known.
+// elsewhere returns the other node that owns a feed, as far as this one
+// knows; false: no other node is known to own it.
 func (o *owners) elsewhere(f store.Feed) (im.Node, im.Epoch, bool) {
 	if o.cluster == nil {
 		return "", 0, false

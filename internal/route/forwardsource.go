@@ -8,10 +8,10 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// FetchSource fetches the message that s forwards, for its sender, from the owner of that message,
-// because the owner that decides s must not read. It does nothing for other sends. A settled
-// refusal goes along with s, whose owner knows whether s is stored already. Errors are not settled:
-// s must not be submitted then. Spec: P-5.10.
+// FetchSource reads the source of the forward s for its sender, from the source's owner, because
+// the committer that decides s must not read. It does nothing for other sends. If the sender may
+// not read the source, the refusal goes along in s: only the owner of s knows whether s is
+// stored already. An error is not settled: s must not be submitted then. Spec: P-5.10.
 func (r *Router) FetchSource(ctx context.Context, s *conv.Send) error {
 	if !s.Forwards() {
 		return nil

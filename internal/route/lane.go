@@ -36,25 +36,25 @@ type queue struct {
 	ready   bool      // it stands in the lane's list
 	epoch   im.Epoch  // of the owner asked
 	at      time.Time // when it was asked
-	resends int       // how often, in a row
+	resends int       // how often its sends went out again since the last answer
 	since   time.Time // when the last answer came, or the first send
 }
 
 // pending is a send that has no answer.
 type pending struct {
 	s      *conv.Send
-	ticket uint64 // names it to other nodes; 0: it was not sent to any
-	asked  int    // how often it was sent to any
+	ticket uint64 // its name for other nodes; 0: it was sent to none
+	asked  int    // how often it was sent to other nodes
 	bytes  int
 }
 
-// asked is a send under way.
+// asked is a send that was given a ticket, in its queue.
 type asked struct {
 	q *queue
 	p pending
 }
 
-// all are its sends in their order.
+// all returns the sends of the queue in their order.
 func (q *queue) all() []pending { return append(q.out, q.wait...) }
 
 // resend marks all sends to be sent again, in order.
@@ -76,7 +76,7 @@ func (l *lane) readyLocked(q *queue) {
 	}
 }
 
-// takeReadyLocked returns the queues with something to do; all: every queue.
+// takeReadyLocked returns the queues with something to do or, with all, every queue.
 func (l *lane) takeReadyLocked(all bool) []*queue {
 	list := l.ready
 	if all {
@@ -86,7 +86,7 @@ func (l *lane) takeReadyLocked(all bool) []*queue {
 	for _, q := range list {
 		q.ready = false
 	}
-	return slices.DeleteFunc(list, func(q *queue) bool { return l.queues[q.key] != q }) // it was emptied meanwhile
+	return slices.DeleteFunc(list, func(q *queue) bool { return l.queues[q.key] != q }) // emptied meanwhile
 }
 
 func (l *lane) addLocked(s *conv.Send, bytes int) {
@@ -102,7 +102,7 @@ func (l *lane) addLocked(s *conv.Send, bytes int) {
 	l.n.Add(1)
 }
 
-// takeLocked takes a queue out of its lane and returns what was in it.
+// takeLocked removes a queue from its lane and returns its sends.
 func (l *lane) takeLocked(q *queue) []pending {
 	list := q.all()
 	for _, p := range list {
@@ -152,7 +152,7 @@ func (l *lane) sendLocked(f store.Feed, q *queue, to *packet) {
 	}
 }
 
-// undecidedLocked forgets one attempt of a send, because no owner decides that copy.
+// undecidedLocked takes back one attempt of a send: the asked node does not decide that copy.
 func (l *lane) undecidedLocked(ticket uint64, a asked) {
 	for _, list := range [][]pending{a.q.out, a.q.wait} {
 		for i := range list {
@@ -164,8 +164,8 @@ func (l *lane) undecidedLocked(ticket uint64, a asked) {
 	}
 }
 
-// answeredLocked takes an answered send out of its lane. next is true if its queue has
-// a further group to send now. ok is false if the send was answered before.
+// answeredLocked removes an answered send from its lane. next is true if its queue
+// has a further group to send now. ok is false if the send was answered before.
 func (l *lane) answeredLocked(ticket uint64) (p pending, next, ok bool) {
 	a, ok := l.tickets[ticket]
 	if !ok {

@@ -46,9 +46,9 @@ func (p *packet) add(s *conv.Send, ticket uint64) {
 	im.Assert(err == nil, "encode a send: %v", err)
 }
 
-// readSends decodes a frame of a packet. Messages share the frame's bytes: nothing of them is kept
-// once they are stored. Names and titles in other entries stay in memory for long, so a frame with
-// such entries is copied.
+// readSends decodes a frame of a packet. The sends share the bytes of the frame,
+// since nothing of a text or data stays in memory after the commit. Names and
+// titles in other entries stay for long, so a frame with such entries is copied.
 func readSends(payload []byte) ([]*routepb.Send, error) {
 	var p routepb.Sends
 	if err := p.UnmarshalVTUnsafe(payload); err != nil {
@@ -85,7 +85,7 @@ type received struct {
 func sendOf(m *routepb.Send, from im.Node, nodes *fanout.Nodes) *conv.Send {
 	r := &received{
 		Send: conv.Send{
-			// kept, as is From, when the send creates its conversation
+			// a copy, like From: a send that creates its conversation keeps both in memory
 			Conv: keyOf(m), Peer: im.User(strings.Clone(m.Peer)),
 			After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create, Block: m.Block, Source: m.Source, Tried: m.Tried,
 		},

@@ -1,14 +1,12 @@
-// Package route is the way to the owner of a conversation, wherever it is. Sends whose owner is on
-// another node wait in lanes (lane.go, sendcarrier.go) and go out in packets (packet.go). A message
-// that copies another one gets its text first (forwardsource.go). Questions go to the owner on this
-// node, or by a request over the bus (call.go); a sync asks about many conversations at once
-// (sync.go), and which of them may have changed (changecandidates.go). What waits for answers runs
-// in tasks (tasks.go). Signals have no answer (signal.go). findowner.go finds the owner of a feed,
-// by package cluster. Package conv decides sends and answers questions. The tests start their nodes
-// with package route/routetest.
+// Package route brings sends, questions and signals to the owner of a conversation, on whichever node it
+// is. Sends whose owner is on another node wait in lanes (lane.go, sendcarrier.go) and go out in packets
+// (packet.go). The source of a forward is read first (forwardsource.go). Questions go to the owner on
+// this node, or by a request over the bus (call.go); a sync asks about many conversations at once
+// (sync.go), and which of them may have changed (changecandidates.go). Tasks wait for answers (tasks.go).
+// Signals have no answer (signal.go). findowner.go asks package cluster for the owner of a feed. Package
+// conv decides sends and answers questions. The tests start their nodes with package route/routetest.
 //
-// On a single node nothing is carried: sends go from the session straight to
-// conv, and questions to the Owner.
+// On a single node nothing is carried: sends go from the session straight to conv, and questions to the Owner.
 package route
 
 import (
@@ -36,7 +34,7 @@ type Options struct {
 	// the feed of ow had published before the call. nil: at once.
 	AwaitInboxes func(ctx context.Context, ow *conv.Owner) error
 
-	// IsNamed tells whether forwards may name a user. nil: they may name everybody.
+	// IsNamed tells whether forwards may name a user. nil: they name everybody.
 	IsNamed func(ctx context.Context, a im.Account) (bool, error)
 
 	// Cluster tells which node owns which feed; Bus, Streams and Nodes lead there.
@@ -57,7 +55,7 @@ type Router struct {
 	isNamed func(ctx context.Context, a im.Account) (bool, error)
 }
 
-// New makes the way to the owners, and connects cs with those on other nodes. It
+// New makes a Router, and connects cs with the owners on other nodes. It
 // is called before the bus, the streams and cs run.
 func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	if o.Log == nil {
@@ -85,10 +83,9 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	return r
 }
 
-// answers are the questions that other nodes may ask. A new one is a message of
-// convpb of its own (its name goes over the wire: never rename it), mostly a
-// method of conv.Owner, and a line here. An owner of the former release does not know it:
-// callers get internal.
+// answers returns the questions that other nodes may ask. A new one needs a message of its own
+// in convpb (its name goes over the wire: never rename it), mostly a method of conv.Owner, and
+// a line here. An owner on a node of the former release does not know it: callers get internal.
 func (r *Router) answers() []question {
 	return []question{
 		ofOwner((*conv.Owner).History),
@@ -110,10 +107,10 @@ func (r *Router) answers() []question {
 	}
 }
 
-// Ask has the owner of a conversation answer a question by its method f: here by a call, elsewhere
-// by a request. While no owner is known, it tries again, until ctx ends. Codes beside those of f:
-// store_stalled (no owner was found, or the store does not answer), draining (without other nodes),
-// overloaded and internal (from another node). The question must be in answers.
+// Ask has the owner of a conversation answer a question by its method f: on this node by a call, on
+// another node by a request. While no owner is known, it tries again, until ctx ends. Codes beside
+// those of f: store_stalled (no owner was found, or the store does not answer), draining (without
+// other nodes), overloaded and internal (from another node). The question must be in answers.
 func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query,
 	f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	return ask(ctx, &r.caller, by, f, q)
@@ -125,8 +122,8 @@ func (r *Router) Signal(key im.Key, s *petrelv1.Signal, session uint64) {
 	r.signals.bring(key, s, session)
 }
 
-// Run carries sends until ctx ends. Then it ends the calls of other nodes, and the moves of
-// cursors, and returns after their end.
+// Run carries sends until ctx ends. Then it ends the calls of other
+// nodes and the moves of cursors, and waits for their end.
 func (r *Router) Run(ctx context.Context) error {
 	if r.carrier != nil {
 		r.carrier.run(ctx)
@@ -144,13 +141,13 @@ func (r *Router) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	return epoch, err
 }
 
-// IDs derives the ids of this store's conversations.
+// IDs returns the IDs that derive the ids of this store's conversations.
 func (r *Router) IDs() *im.IDs { return r.convs.IDs() }
 
-// FeedOf is the feed that holds a conversation.
+// FeedOf returns the feed that holds a conversation.
 func (r *Router) FeedOf(c im.ConvID) store.Feed { return r.convs.FeedOf(c) }
 
-// Carrying is how many sends wait for owners on other nodes.
+// Carrying returns how many sends wait for owners on other nodes.
 func (r *Router) Carrying() int {
 	if r.carrier == nil {
 		return 0
@@ -158,9 +155,8 @@ func (r *Router) Carrying() int {
 	return r.carrier.Carrying()
 }
 
-// HistoryPage reads a page of history for a user as a frame's content; it has at
-// most limit entries. User "" is the
-// operator. Codes: no_conversation, invalid. Spec: P-5.2.
+// HistoryPage reads a page of the history for a user, with at most limit entries.
+// User "" is the operator. Codes: no_conversation, invalid. Spec: P-5.2.
 func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int,
 	with conv.Extras) (*petrelv1.HistoryPage, error) {
 	id, err := im.ParseConvID(f.Conv)
@@ -191,11 +187,11 @@ func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetH
 
 const (
 	moveTime  = 10 * time.Second // how long a move of a cursor looks for its owner, at most
-	maxMoving = 65_536           // moves that look for their owners or wait for them, at a time
+	maxMoving = 65_536           // moves that wait for their owners at a time
 )
 
-// Move queues m. If it returns an error, m is not queued, and m.Done is not called. It may wait for
-// a read of the store, never for a write.
+// Move queues m at its owner. If it returns an error, m is not queued and
+// m.Done is not called. It may wait for a read of the store, never for a write.
 func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 	if ow, err := r.here(ctx, r.convs.FeedOf(m.Conv.Conv)); err == nil {
 		if err = ow.Move(ctx, m); !errors.Is(err, conv.ErrNotOwner) {

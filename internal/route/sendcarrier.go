@@ -17,17 +17,17 @@ import (
 
 const (
 	resendAfter = 2 * time.Second // without an answer; twice as long after each time
-	// without an answer to any send of a conversation: then their outcome is unknown
+	// the same, for all sends of a conversation: then their outcome is unknown
 	giveUp = 10 * time.Second
-	// the same, if the store is out of reach as well: this node may be cut off
+	// like giveUp, if the store is out of reach as well: this node may be cut off
 	giveUpAlone = 2 * time.Second
 	lookAgain   = 100 * time.Millisecond // between two looks at all waiting sends, even without a wake-up
 	gather      = time.Millisecond       // between two rounds of packets, to gather sends
 )
 
-// carrier brings sends to owners on other nodes. They wait in lanes, one for
-// each feed. When a feed comes to this node, its lane is emptied into the Owner. The
-// sends to one conversation keep their order all the way. Spec: P-4.3.
+// carrier brings sends to owners on other nodes. They wait in lanes, one for each
+// feed. When a feed comes to this node, the sends in its lane go to the Owner
+// here. The sends to one conversation keep their order all the way. Spec: P-4.3.
 type carrier struct {
 	owners
 	store   store.Store
@@ -47,8 +47,8 @@ func newCarrier(o owners, st store.Store, streams *stream.Streams, nodes *fanout
 	for i := range ca.lanes {
 		l := &ca.lanes[i]
 		l.queues, l.tickets = map[im.Key]*queue{}, map[uint64]asked{}
-		// An owner may still answer sends of the process that had the id of this node
-		// before. Their tickets must not be those of other sends here.
+		// An owner may still answer sends of the former process with this node's
+		// id. Their tickets must differ from those of new sends.
 		l.last = o.cluster.Incarnation() >> (64 - ticketShift + 1)
 	}
 	streams.Handle(cluster.KindSends, ca.receiveSends)
@@ -57,10 +57,11 @@ func newCarrier(o owners, st store.Store, streams *stream.Streams, nodes *fanout
 	return ca
 }
 
-// waits tells whether anything is in the lane of a feed.
+// waits tells whether the lane of a feed has sends.
 func (ca *carrier) waits(f store.Feed) bool { return ca.lanes[f].n.Load() > 0 }
 
-// submit queues sends, all for one feed.
+// submit puts sends, all for feed f, into its lane, or gives them to an Owner that
+// is here by now. It refuses those for which there is no room with overloaded.
 func (ca *carrier) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps) {
 	l := &ca.lanes[f]
 	var refused []*conv.Send
@@ -75,9 +76,9 @@ func (ca *carrier) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps) {
 	ca.wake()
 }
 
-// queueLocked queues a send. If the Owner is on this node by now, and no send of the
-// same conversation waits, the Owner gets the send instead. It returns false when a
-// bound is reached.
+// queueLocked puts a send into the lane. If the Owner is on this node by now, and
+// no send of the same conversation waits, the Owner gets the send instead. It
+// returns false when the sends of this node have reached their limit of bytes.
 func (ca *carrier) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.WakeUps) bool {
 	if l.queues[s.Conv] == nil {
 		if ow := ca.convs.Owner(f); ow != nil && ow.Submit([]*conv.Send{s}, k) {
@@ -92,8 +93,8 @@ func (ca *carrier) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.Wa
 	return true
 }
 
-// takeFrom queues the sends that an Owner has not decided, in front of those that
-// came after them.
+// takeFrom puts the sends that an Owner has not decided into the lane, in front
+// of those that came after them. If the Owner is lost, it tells the cluster.
 func (ca *carrier) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
 	l := &ca.lanes[ow.Feed()]
 	l.mu.Lock()
@@ -109,7 +110,7 @@ func (ca *carrier) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
 	}
 }
 
-// Carrying is how many sends wait for owners on other nodes.
+// Carrying returns how many sends wait for owners on other nodes.
 func (ca *carrier) Carrying() int {
 	n := 0
 	for i := range ca.lanes {
@@ -118,13 +119,13 @@ func (ca *carrier) Carrying() int {
 	return n
 }
 
-// wake has the lanes looked at.
+// wake has run look at the lanes.
 func (ca *carrier) wake() {
 	wake.Set(ca.wakes)
 }
 
-// run moves the sends in the lanes until ctx ends; the rest gets no answer, and the senders send it
-// again.
+// run moves the sends in the lanes until ctx ends. Those that are left
+// then get no answer, and their senders send them again.
 func (ca *carrier) run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -156,8 +157,8 @@ func (ca *carrier) run(ctx context.Context) {
 	}
 }
 
-// moveLane gives the waiting sends of a feed to the Owner here, or by a packet to the owner's node.
-// all: it looks at sends under way, too.
+// moveLane gives the waiting sends of a feed to the Owner here, or by a
+// packet to the owner's node. With all, it also looks at sends under way.
 func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
 	l := &ca.lanes[f]
 	var over []pending
@@ -175,7 +176,7 @@ func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 				"owner", node, "epoch", epoch, "leaving", ow != nil)
 			over = append(over, l.takeLocked(q)...)
 		case ow != nil:
-			// It is about to leave, and may have earlier sends: the lane waits.
+			// The Owner is about to leave, and may have earlier sends: the lane waits.
 		default:
 			if len(q.out) > 0 && (!known || q.epoch != epoch || time.Since(q.at) > resendAfter<<q.resends) {
 				ca.log.Debug("sends go out again", "feed", f, "sends", len(q.out), "asked", q.epoch, "owner", node,
@@ -201,8 +202,8 @@ func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet,
 
 // enterLocked gives the sends of a queue to the Owner here.
 func (ca *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.WakeUps) {
-	// Keep n above 0 until Submit returns, else a new send would see an empty lane
-	// and overtake these. Spec: P-4.3.
+	// Keep n above 0 until Submit returns: otherwise a new send would see an
+	// empty lane and overtake these. Spec: P-4.3.
 	n := int64(len(q.out) + len(q.wait))
 	l.n.Add(n)
 	defer l.n.Add(-n)
@@ -215,13 +216,13 @@ func (ca *carrier) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Wake
 	if ow.Submit(sendsOf(list), k) {
 		return
 	}
-	for _, p := range list { // it is leaving
+	for _, p := range list { // the Owner is leaving
 		ca.convs.Hold(p.bytes)
 		l.addLocked(p.s, p.bytes)
 	}
 }
 
-// waitedTooLong tells whether a queue has waited so long that its sends are answered as unknown.
+// waitedTooLong tells whether a queue has waited so long that the outcome of its sends counts as unknown.
 func (ca *carrier) waitedTooLong(q *queue) bool {
 	wait := time.Since(q.since)
 	return wait > giveUp || wait > giveUpAlone && ca.store.Writable() != nil
@@ -233,7 +234,7 @@ func (ca *carrier) release(list []pending) {
 	}
 }
 
-// post sends a packet. Lost sends are sent again.
+// post sends a packet. If it is lost, its sends go out again.
 func (ca *carrier) post(to im.Node, p *packet) {
 	for _, b := range p.frames {
 		if _, err := ca.streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true}); err != nil {
@@ -283,9 +284,8 @@ func (ca *carrier) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
 	}
 }
 
-// receiveNotOwner is called when another node has not taken sends, because it does not
-// own their feed. They are sent again soon, to the owner that this node knows by then.
-// It may learn the owner from the message.
+// receiveNotOwner is called when another node has not taken sends, because it does not own their feed.
+// They go out again soon, to the owner that this node knows then. The message may name the owner.
 func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 	r := &routepb.NotOwner{}
 	if err := r.UnmarshalVT(payload); err != nil || int(r.Feed) >= len(ca.lanes) {
@@ -306,16 +306,16 @@ func (ca *carrier) receiveNotOwner(from im.Node, payload []byte) {
 		}
 		l.undecidedLocked(t, a)
 		if len(a.q.out) > 0 && a.q.out[0].s == a.p.s {
-			// Again in about 50 ms, unless a newer owner is known before: the route
-			// that led to the wrong node may take as long to change.
+			// They go out again in about 50 ms, or as soon as a newer owner is known:
+			// the route that led to the wrong node may take as long to change.
 			a.q.at, a.q.resends = time.Now().Add(lookAgain/2-resendAfter), 0
 		}
 	}
 }
 
-// answered ends the wait of a send that another node has decided. It returns the origin to answer
-// on a connection; Done, if set, has been called. A send that came from a third node is not
-// answered from here: that node sends it again, to the owner that it knows by then.
+// answered removes from its lane a send that another node has decided. It returns the origin to
+// answer on a connection; for a send of the server itself it calls Done. A send that came from a
+// third node is not answered from here: that node sends it again, to the owner that it knows then.
 func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fanout.Origin, bool) {
 	f := ticket >> ticketShift
 	if f >= uint64(len(ca.lanes)) {
@@ -334,8 +334,8 @@ func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fano
 		ca.wake()
 	}
 	if r.Err != nil && r.Err.Code.Info().Settled && (p.asked > 1 || p.s.Asked) {
-		// The other copy of the send may be decided later, after a change of the conversation, and
-		// be stored. Spec: P-4.8.
+		// Another copy of the send may be decided later, after a change of the
+		// conversation, and be stored. Spec: P-4.8.
 		r.Err = &im.Error{Code: im.CodeStoreStalled, RetryAfter: retryAfter}
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {

@@ -44,7 +44,7 @@ func (si *signaller) bring(key im.Key, s *petrelv1.Signal, session uint64) {
 	}
 }
 
-// newSignal gives a signal the id by which clients know it again.
+// newSignal makes a conv.Signal, with an id by which clients recognise repeats.
 func newSignal(key im.Key, s *petrelv1.Signal, sender fanout.Asker) *conv.Signal {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -52,7 +52,7 @@ func newSignal(key im.Key, s *petrelv1.Signal, sender fanout.Asker) *conv.Signal
 	return &conv.Signal{Key: key, Signal: s, Sender: sender}
 }
 
-// receive takes a signal from another node.
+// receive gives a signal from another node to the Owner here.
 func (si *signaller) receive(from im.Node, payload []byte) {
 	m := &routepb.Signal{}
 	if err := m.UnmarshalVT(payload); err != nil || len(m.Conv) != len(im.ConvID{}) {

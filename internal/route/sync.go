@@ -27,11 +27,11 @@ func (p Places) note(f store.Feed, pos im.Pos) {
 	}
 }
 
-// Changes returns the changed states of some conversations for a user; nil for an unchanged one.
-// The Places are the positions of their feeds from before the read: the next sync repeats changes
-// from during the read.
+// Changes returns the changed states of some conversations for a user; nil for an unchanged one. The
+// Places are positions of their feeds from before the read: the next sync repeats changes that came
+// during the read.
 //
-// It asks each node once a round, until every conversation has an answer. The caller has put the
+// In each round it asks every node once, until all conversations have an answer. The caller has put the
 // session into the online table before. Spec: P-6.2, P-6.3.
 func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask,
 	newest conv.Newest) ([]*petrelv1.ConvState, Places, error) {
@@ -67,7 +67,8 @@ type changesCall struct {
 	err     error
 }
 
-// once asks the known owners about the indexes left, and returns those that are still left.
+// once asks the known owners about the conversations with the indexes
+// left, and returns the indexes without an answer.
 func (s *changesCall) once(ctx context.Context, left []int) ([]int, error) {
 	asks := pick(s.asks, left)
 	a, err := changesHere(ctx, &s.c.owners, s.account, asks, s.newest)
@@ -104,7 +105,7 @@ func pick(asks []*convpb.Ask, list []int) []*convpb.Ask {
 	return picked
 }
 
-// ask asks the node that owns the first of some conversations.
+// ask asks one node, the owner of all conversations in list.
 func (s *changesCall) ask(ctx context.Context, list []int) {
 	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: im.ConvID(s.asks[list[0]].Conv)},
 		User: s.account.User}
@@ -123,7 +124,7 @@ func (s *changesCall) ask(ctx context.Context, list []int) {
 	}
 }
 
-// take puts answers in their places, and notes what is left.
+// take stores the answers of one node, and adds the indexes of conversations that it does not own to s.left.
 func (s *changesCall) take(a *convpb.Changes, list []int) {
 	for i, at := range list {
 		if a.Changes[i].NotOwner {
@@ -137,7 +138,7 @@ func (s *changesCall) take(a *convpb.Changes, list []int) {
 	}
 }
 
-// serveChanges answers another node.
+// serveChanges answers ListChanges of another node.
 func serveChanges(ctx context.Context, o *owners, by conv.Query, q *convpb.ListChanges) (*convpb.Changes, error) {
 	for _, ask := range q.Asks {
 		if len(ask.Conv) != len(im.ConvID{}) {
@@ -156,7 +157,7 @@ func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.As
 	if err != nil {
 		return nil, err
 	}
-	for f, ow := range mine { // the positions before the heads
+	for f, ow := range mine { // positions are read before the heads
 		r.Feeds = append(r.Feeds, &storepb.FeedPos{Feed: uint32(f), Pos: uint64(ow.Published())})
 	}
 	err = eachAtOnce(len(asks), o.readAtOnce(), func(i int) error {
@@ -172,7 +173,7 @@ func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.As
 	return r, err
 }
 
-// confirmAsked returns the Owners here of some conversations.
+// confirmAsked returns the confirmed Owners here of some conversations, by feed.
 func (o *owners) confirmAsked(ctx context.Context, asks []*convpb.Ask) (map[store.Feed]*conv.Owner, error) {
 	feeds := map[store.Feed]bool{}
 	for _, ask := range asks {
@@ -191,8 +192,8 @@ func (o *owners) readAtOnce() int {
 	return 16
 }
 
-// eachAtOnce calls f for 0 to n−1, so many at a time, until one fails. After each one it yields the
-// processor, so that a question about thousands of conversations does not delay messages.
+// eachAtOnce calls f for 0 to n−1, with atOnce calls at a time, until one fails. After each call it
+// yields the processor, so that a question about thousands of conversations does not delay messages.
 func eachAtOnce(n, atOnce int, f func(i int) error) error {
 	var g errgroup.Group
 	var next atomic.Int64

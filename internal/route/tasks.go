@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// tasks is a bounded number of goroutines, each for one short task. Run of the Router waits for
-// them at its end.
+// tasks runs short tasks, each in a goroutine of its own, and bounds
+// their number. Run of the Router waits for them at its end.
 type tasks struct {
 	life  context.Context // of all of them
 	end   context.CancelFunc
@@ -22,8 +22,7 @@ func newTasks(most int64) *tasks {
 	return t
 }
 
-// start runs f, whose context ends after some time. It returns false if too many run, or
-// if they have ended.
+// start runs f, whose context ends after atMost. It returns false if too many tasks run, or after stop.
 func (t *tasks) start(atMost time.Duration, f func(context.Context)) bool {
 	if !t.slots.TryAcquire(1) {
 		return false
@@ -37,9 +36,9 @@ func (t *tasks) start(atMost time.Duration, f func(context.Context)) bool {
 	return true
 }
 
-// stop ends them, and returns when they have ended. None starts after that.
+// stop ends the contexts of the tasks, and returns when all tasks have ended. None starts after that.
 func (t *tasks) stop() {
 	t.end()
-	// fails only when its context ends; all slots are taken from here on
+	// Acquire fails only when its context ends; from here on all slots are taken
 	_ = t.slots.Acquire(context.Background(), t.max)
 }

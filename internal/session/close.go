@@ -46,8 +46,8 @@ func (h *Hub) Attach(b bus.Bus) {
 	})
 }
 
-// askAll asks all nodes, this one included, and gives each answer to f. It does not stop when ctx is
-// cancelled: if a caller revokes a token and hangs up, the sessions must end all the same.
+// askAll asks all nodes, this one included, and gives each answer to f. It does not stop when ctx
+// is cancelled: if a caller revokes a token and hangs up, the sessions must end all the same.
 func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A], what string, a im.Account, q Q,
 	f func(A)) error {
 	var failed error
@@ -59,9 +59,9 @@ func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A]
 	return h.checkAnswers(what, a, failed)
 }
 
-// checkAnswers gets the errors of the nodes that did not answer. If there are other nodes, it only
-// logs them: such a node ends the sessions by itself, see revocationbarrier.go. But its sessions are not
-// counted.
+// checkAnswers handles the errors of the nodes that did not answer. If there
+// are other nodes, it only logs the errors: a node that does not answer ends
+// the sessions by itself, see revocationbarrier.go. Its sessions are not counted.
 func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 	switch {
 	case err == nil:
@@ -80,12 +80,11 @@ func (h *Hub) close(ctx context.Context, m *sessionpb.Close) (total int, err err
 	return total, err
 }
 
-// CloseUser ends every session of a user, on every node that answers, and returns how
-// many there were.
+// CloseUser ends every session of a user, on every node that answers, and returns how many there were.
 //
-// The caller must have made the reason durable before. A hello that is under way enters
-// the online table and then checks its token again, so it sees the reason. A node that
-// does not answer sees it within 5 s. Spec: P-3.5.
+// The caller must have made the reason durable before. A hello that is under way enters the online table
+// and then checks its token again, so it sees the reason. A node that does not answer sees the reason
+// within 5 s. Spec: P-3.5.
 func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, error) {
 	return h.close(ctx, &sessionpb.Close{Account: encodeAccount(a), Code: string(code)})
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// focus changes the focus of the session, and answers with the heads of the
-// conversations that are new in it. Workers may run two requests in either order, so
-// the requests are numbered as they come, and the outbox ignores the older one.
-// Spec: P-6.5.
+// focus changes the focus of the session, and answers with the heads of the conversations that
+// are new in it. Workers may run two requests in either order, so requests are numbered as they
+// come: the outbox ignores a request with a lower number than it has applied. Spec: P-6.5.
 func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.WakeUps) {
 	convs, err := parseFocus(f)
 	if err == nil && !s.Out.Hints {
@@ -28,13 +27,13 @@ func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.WakeUps) {
 	s.focusRequests++
 	n := uint64(s.focusRequests)
 	s.request(id, "focus", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
-		// The focus first, then the heads. An entry that is committed between the
-		// two is in the heads, or comes as an event.
+		// The focus is set before the heads are read. So an entry that is
+		// committed between the two is in the heads, or comes as an event.
 		added := s.Out.Focus(n, convs)
 		heads, err := s.heads(ctx, added)
 		if err != nil {
-			// The focus has changed, and the hints that were owed for these
-			// conversations are dropped. Without their heads the client must sync.
+			// The focus has changed, and the owed hints of these conversations are
+			// dropped. Without their heads the client must sync.
 			var k fanout.WakeUps
 			s.Out.Lag(&k)
 			k.Flush()

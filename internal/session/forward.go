@@ -11,25 +11,24 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// forwards has the sends that wait for a forward: its message has to be fetched first, and later
-// sends of the session to the same conversation must not pass it. The windows of the sessions bound
-// them. Spec: P-4.3, P-5.10.
+// forwards holds forwards until their source is read, and the later sends of the same session to the same
+// conversation, which must not pass them. The windows of the sessions bound their number. Spec: P-4.3, P-5.10.
 type forwards struct {
-	n atomic.Int64 // lines; a reader looks for a line only if there are any
+	n atomic.Int64 // number of lines; 0: only a forward needs a line
 
 	mu    sync.Mutex // tier 0; guards the field below
 	lines map[lineKey][]*conv.Send
 }
 
-// lineKey names the waiting line of one session for one conversation. While there is a line, a
-// worker of the queue of reads takes from it.
+// lineKey names the line of waiting sends of one session to one conversation.
+// As long as the line exists, one worker of the queue of reads serves it.
 type lineKey struct {
 	s    *Session
 	conv im.Key
 }
 
-// join puts a send into its line. first: it made the line. joined is false for a send that need not
-// wait.
+// join puts a send into its line. first is true if it made the line.
+// joined is false for a send that need not wait.
 func (f *forwards) join(k lineKey, send *conv.Send) (first, joined bool) {
 	if !send.Forwards() && f.n.Load() == 0 {
 		return false, false
@@ -101,8 +100,8 @@ func (s *Session) lineUp(sends []*conv.Send, k *fanout.WakeUps) []*conv.Send {
 	return rest
 }
 
-// serveLine submits the sends of a line, in their order, with the messages that they forward, until
-// there are none.
+// serveLine reads the source of each forward in a line, and submits the
+// sends of the line in their order, until the line is empty.
 func (s *Session) serveLine(ctx context.Context, key lineKey, k *fanout.WakeUps) {
 	f := &s.hub.forwards
 	defer f.end(key) // after a panic, which ends the session
@@ -110,7 +109,7 @@ func (s *Session) serveLine(ctx context.Context, key lineKey, k *fanout.WakeUps)
 		ready := sends[:0]
 		for _, send := range sends {
 			err := s.hub.route.FetchSource(ctx, send)
-			if err == nil && send.Source != nil && s.Out.Unconfirmed() { // the ack has the message
+			if err == nil && send.Source != nil && s.Out.Unconfirmed() { // the ack of a forward has its text
 				err = errUnconfirmed
 			}
 			if err == nil {

@@ -65,8 +65,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 	}
 }
 
-// hello finds out who the client is, and answers with the welcome or an error. The
-// answer is the first frame that the client gets.
+// hello has a worker check a hello. The first frame that the client gets
+// is the answer: the welcome or an error.
 func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 	s.phase.Store(checksHello)
 	at := k.Now()
@@ -101,8 +101,8 @@ func (h *Hub) checkHello(f *petrelv1.Hello) *im.Error {
 	return nil
 }
 
-// reject answers the hello with an error, and ends the connection. A code that does
-// not end a connection must not be the answer to a hello, so it becomes internal.
+// reject answers the hello with an error, and ends the connection. If the code
+// is one that does not end a connection, the client gets internal instead.
 func (s *Session) reject(id uint64, e *im.Error, k *fanout.WakeUps) {
 	if e.Code.Info().Close == 0 {
 		e = &im.Error{Code: im.CodeInternal, Message: e.Error(), Request: e.Request}
@@ -117,7 +117,7 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.WakeUps) {
 // begin checks the token, enters the session into the online table and welcomes it.
 func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came time.Duration,
 	k *fanout.WakeUps) error {
-	at := s.hub.revocations.Now() // before the check: the token was valid then
+	at := s.hub.revocations.Now() // before the check: a token that passes it was valid then
 	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {
 		return err
@@ -141,8 +141,8 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 		return &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}
 	}
 	// The session is in the table now, so check the token again. A revocation, or a login of
-	// another device of the kind, becomes durable first and reads the table then.
-	// So they find this session there, or this check sees the revocation. Spec: P-11.4.
+	// another device of the same kind, first becomes durable and then reads the table. So it
+	// finds this session in the table, or this check finds it in the store. Spec: P-11.4.
 	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err
 	}

@@ -1,18 +1,17 @@
 // Package session serves an authenticated connection: it knows the user, the requests that are allowed,
-// and their rates. A session turns frames into sends and requests. Package gateway
-// brings the bytes, and package conv decides about the sends.
+// and their rates. A session turns frames into sends and requests. Package gateway brings the bytes, and
+// package conv decides about the sends.
 //
-// Read the files in this order. A send: receive.go, with session.go for the state of
-// a session and limits.go; forward.go for sends that have to be completed first. The
-// other frames: hello.go, request.go (history and sync), focus.go, cursor.go, call.go, and
-// signal.go and presencewatch.go, of which nothing is stored. The queues of the workers:
-// workerqueues.go. State of all sessions of a node: hub.go. Sessions end with their tokens:
-// close.go (at once, by a request to all nodes), sessionrechecks.go (by asking the store),
-// revocationbarrier.go (how a node learns about revocations that other nodes made), drain.go
-// (clients are sent to other nodes).
+// Read the files in this order. A send: receive.go, with session.go for the state of a session and
+// limits.go; forward.go for forwards, whose source is read first. The other frames: hello.go, request.go
+// (history and sync), focus.go, cursor.go, call.go, and signal.go and presencewatch.go, which store
+// nothing. The queues of the workers: workerqueues.go. The state that all sessions of a node share:
+// hub.go. The end of sessions whose tokens are revoked: close.go (at once, by a request to all nodes),
+// sessionrechecks.go (the store is asked about each session), revocationbarrier.go (barriers, which prove that no
+// announcement of a revocation was lost). drain.go sends clients to other nodes.
 //
-// The package owns the sessions from the hello to the end of the connection. It may
-// not know sockets, transports, or how a conversation is stored.
+// The package owns the sessions from the hello to the end of the connection. It may not know sockets,
+// transports, or how a conversation is stored.
 package session
 
 import (
@@ -53,30 +52,31 @@ type Options struct {
 	IDs       *im.IDs       // of the store
 	Heartbeat time.Duration // for the welcome; the gateway sends the pings
 	Misses    int
-	// addresses where a user should connect, best first; nil: the welcome names none
+	// returns the addresses to which a user should connect, best first; nil: the welcome names none
 	Gateways func(im.Account) []string
-	Stored   *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
-	Reads    *share.Queue            // runs what reads the store for sessions; nil: New makes one, by NewReads
-	Calls    *share.Queue            // runs calls of users; nil: New makes one, by NewCalls
-	Pace     *rate.Pace[im.Account]  // of calls; nil: there is none
-	Hellos   int                     // that are checked at the same time; 8
-	Waiting  int                     // hellos that may wait; 4096
-	Pressed  func() bool             // memory is full: nobody new comes in; nil: it never is
+	Stored   *rate.Bytes[im.Account] // bounds the bytes that sends of a user store; nil: nothing does
+	Reads    *share.Queue            // runs reads of the store for sessions; nil: New calls NewReads
+	Calls    *share.Queue            // runs calls of users; nil: New calls NewCalls
+	Pace     *rate.Pace[im.Account]  // of calls; nil: calls are not delayed
+	Hellos   int                     // hellos that are checked at the same time; 0: 8
+	Waiting  int                     // hellos that may wait; 0: 4096
+	Pressed  func() bool             // whether memory is short: then each hello is refused; nil: never
 
-	// Refused is called for each refused hello and request. It must not block. nil: nothing is called.
+	// Refused is called when a hello, a send or a request is refused, except some that are
+	// malformed or come while too many wait. It must not block. nil: nothing is called.
 	Refused func(Refusal)
 
-	RechecksPerSecond int // of sessions, while another node does not answer; 5000
+	RechecksPerSecond int // in a sweep over all sessions; 0: 5000
 }
 
-// Refusal is a refused hello or request.
+// Refusal describes a refused hello, send or request.
 type Refusal struct {
 	Who    user.Identity // the zero value: nobody yet
 	Remote netip.Addr    // the client's address; the zero value: not known
-	What   string        // hello, or the name of the request
+	What   string        // "hello", "send", or the name of the request
 	Code   im.Code
 	Text   string         // for the client, beside the code
-	Send   *petrelv1.Send // that was refused before it came to its conversation; else nil. Nothing of it may be kept
+	Send   *petrelv1.Send // if its conversation did not get it; else nil. Refused must not keep it
 }
 
 // Hub is shared by the sessions of a node.
@@ -106,15 +106,15 @@ type Hub struct {
 	Refused  atomic.Uint64
 
 	Meter    fanout.Meter                  // of all connections
-	Requests map[string]*measure.Histogram // from a request to its answer, by its name; never changed
-	Hellos   *measure.Counts               // by code; ok: welcomed
+	Requests map[string]*measure.Histogram // from a request to its answer, by name; the map never changes
+	Hellos   *measure.Counts               // by the code of the refusal; ok: welcomed
 }
 
 // outcomeOK is the outcome of a hello or request that was not refused.
 const outcomeOK = "ok"
 
-// CallFunc runs a method of the API for a user, whose client has an address. Request
-// and answer are JSON, or else protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
+// CallFunc runs a method of the API for a user whose client has the address remote. Request and answer are
+// in JSON if json is set, otherwise in protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
 type CallFunc func(ctx context.Context, who user.Identity, remote netip.Addr, method string, json bool,
 	request io.Reader) (answer []byte, err error)
 
@@ -162,16 +162,15 @@ func (h *Hub) AttachCalls(c CallFunc) { h.runCall = c }
 // AttachPresence sets the presence that serves watches. It is called once, before Run.
 func (h *Hub) AttachPresence(p *presence.Presence) { h.presence = p }
 
-// AttachStreams connects the hub with the hubs of the other nodes. It is called
-// once, before the streams and the hub run. others returns the nodes that may revoke
-// tokens, without this one: all nodes with a heartbeat, whether they are on the bus
-// or not. It is called twice a second.
+// AttachStreams connects the hub with the hubs of the other nodes. It is called once, before the
+// streams and the hub run. others returns the nodes that may revoke tokens, without this one: all
+// nodes with a heartbeat, whether they are on the bus or not. The hub calls others twice a second.
 func (h *Hub) AttachStreams(s *stream.Streams, others func() []im.Node) {
 	h.barrier = newBarrier(s, others, h.rechecks, h.revocations, h.o.Log)
 }
 
-// Changed has every node recheck the sessions of an account, because some of the
-// account's tokens may have been revoked. It does not block. It is for user.Options.
+// Changed has every node recheck the sessions of an account, because some of the account's
+// tokens may have been revoked. It does not block. It is for user.Options.Changed.
 func (h *Hub) Changed(a im.Account) {
 	h.rechecks.account(a)
 	if h.barrier != nil {
@@ -213,7 +212,7 @@ func (h *Hub) Limits() *Limits { return h.limits.Load() }
 // that their welcome named.
 func (h *Hub) SetLimits(l Limits) { h.limits.Store(&l) }
 
-// queueHello hands a hello to the workers that check them, which do nothing else: a hello does not
+// queueHello hands a hello to the workers for hellos, so that a hello does not
 // wait for the reads of other sessions. It returns false if too many wait.
 func (h *Hub) queueHello(job func()) bool {
 	select {
@@ -224,8 +223,8 @@ func (h *Hub) queueHello(job func()) bool {
 	}
 }
 
-// asyncOn has queue run f. It returns false if queue does not take it. A panic in f
-// ends only the session of out.
+// asyncOn has queue run f, for requestTimeout at most. It returns false
+// if queue does not take it. A panic in f ends only the session of out.
 func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(context.Context, *fanout.WakeUps)) bool {
 	return queue(func() {
 		var k fanout.WakeUps
@@ -243,11 +242,11 @@ func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(co
 	})
 }
 
-// requestTimeout bounds how long one request may wait for the store.
+// requestTimeout bounds the context of one hello or request, from its start on a worker.
 const requestTimeout = 10 * time.Second
 
-// clientError returns err as the client gets it. An error that is not for clients goes
-// to the log, and the client gets a request id that names the line.
+// clientError returns err as the client gets it. An error that is not meant for clients goes
+// to the log, and the client gets internal with a request id, which the log line has too.
 func (h *Hub) clientError(u im.User, what string, err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](conv.Shown(err)); ok && (e.Code != im.CodeInternal || e.Request != "") {
 		return e

@@ -19,11 +19,11 @@ type Limits struct {
 	OutboxBytes    int // bytes that wait for one connection
 
 	FrameBytesBeforeHello int
-	BodyBytes             int // of one text or data; the frames of a session follow from it: wire.FrameLimit
+	BodyBytes             int // of one text or data; wire.FrameLimit derives the largest frame from it
 	HistoryMessages       int // of one page
 }
 
-// pageSize is how many messages a page of the history has at most.
+// pageSize returns how many messages a page of the history has at most.
 func (l *Limits) pageSize() int {
 	if l.HistoryMessages <= 0 || l.HistoryMessages > conv.MaxPage {
 		return conv.MaxPage
@@ -35,13 +35,13 @@ func (l *Limits) pageSize() int {
 // time. The welcome names it. Spec: P-2.2.
 const maxRequests = 16
 
-// Pings and refused frames of one session, in a second and at once. They are counted unmeteredStep
-// at a time, so that a session that pings now and then keeps no count of them.
+// Pings and refused frames of one session, in a second and at once. One token of their bucket
+// stands for unmeteredStep of them, so a session that pings now and then needs no bucket.
 const (
 	unmeteredPerSecond = 100
 	unmeteredBurst     = 1000
 	unmeteredStep      = 50
-	unmeteredBytes     = 4 << 10 // bytes of such a frame that count as one more, because an event loop decodes them
+	unmeteredBytes     = 4 << 10 // so many bytes of such a frame count as a further frame: an event loop decodes them
 )
 
 // maxMoves is how many moves of cursors of one session may be unanswered. A client

@@ -38,7 +38,7 @@ func (s *Session) watch(id uint64, f *petrelv1.SetWatch, k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Watch{Watch: &petrelv1.Watching{}}}, k)
 }
 
-// checkWatch returns the users of a list that may be set, each once.
+// checkWatch returns the users of a list, sorted and each once, or why the session may not watch them.
 func (s *Session) checkWatch(f *petrelv1.SetWatch) ([]im.User, *im.Error) {
 	switch wait := s.rareStateOrNew().watches.Take(s.hub.o.Now(),
 		rate.Per(watchesPerSecond, time.Second, watchBurst)); {

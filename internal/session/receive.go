@@ -15,7 +15,7 @@ import (
 // Ready returns whether the session was welcomed.
 func (s *Session) Ready() bool { return s.phase.Load() == welcomed }
 
-// Unread is how many bytes wait for all sessions of the user on this node.
+// Unread returns how many bytes wait for all sessions of the user on this node; 0 before the welcome.
 func (s *Session) Unread() (n int) {
 	if !s.Ready() {
 		return 0
@@ -26,8 +26,8 @@ func (s *Session) Unread() (n int) {
 	return n
 }
 
-// Receive handles the payload of one frame. The caller must not change b afterwards.
-// It returns false if the session is ending, and takes no more frames.
+// Receive handles the payload of one frame. The caller must not change b
+// afterwards. It returns false if the session is ending and takes no more frames.
 func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	if s.ended {
 		return false
@@ -52,10 +52,10 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	return true
 }
 
-// answerMalformed answers a frame that cannot be decoded, and returns whether it did. If it ended
-// the connection, the client would send the same message again on the next one, for ever. So the
-// answer is settled, and the connection stays open. The frame counts as a send against the rate.
-// Spec: P-2.3, P-2.4.
+// answerMalformed answers an undecodable frame with the settled code invalid, and keeps the
+// connection. If it ended the connection, the client would send the same message on every new one. It
+// returns false, and answers nothing, before the welcome, if the frame has no readable id, and for a
+// text message with bad UTF-8. The frame counts as a send against the rate. Spec: P-2.3, P-2.4.
 func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool {
 	enc := s.Out.Encoding()
 	if s.phase.Load() != welcomed ||
@@ -74,9 +74,9 @@ func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool
 	return true
 }
 
-// limitUnmetered limits the pings and refused frames of a session, and returns the error that ends one with too
-// many. Each of them costs the event loop as much as a send, and no other rate bounds them.
-// Spec: P-9.2.
+// limitUnmetered limits the pings and refused frames of a session, and
+// returns the error that ends a session with too many. Each of them costs the
+// event loop as much as a send, and no other rate bounds them. Spec: P-9.2.
 func (s *Session) limitUnmetered() *im.Error {
 	if s.unmetered.Load() < unmeteredStep || s.hub.Limits().SendsPerSecond < 0 {
 		return nil
@@ -90,14 +90,14 @@ func (s *Session) limitUnmetered() *im.Error {
 	return nil
 }
 
-// takeRate takes one send from the rate, or returns how long to wait for it.
+// takeRate takes one send from the session's rate of sends, or returns how long to wait for it.
 func (s *Session) takeRate() time.Duration {
 	l := s.hub.Limits()
 	return s.rate.Take(s.hub.o.Now(), rate.Per(l.SendsPerSecond, time.Second, l.SendBurst))
 }
 
-// takeStored counts n bytes that are stored for the user, or returns how long to wait. If sends
-// have no rate, bytes have none.
+// takeStored counts n bytes that are stored for the user, or returns how
+// long to wait. If the rate of sends is unlimited, so are the bytes.
 func (s *Session) takeStored(n int) time.Duration {
 	if s.hub.Limits().SendsPerSecond < 0 {
 		return 0

@@ -43,7 +43,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	ok := s.hub.asyncOn(queue, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		frame, err := func() (*petrelv1.ServerFrame, error) {
 			defer s.requests.Add(-1) // before the answer, after which the client may ask again
-			if s.full() {            // answers to other requests
+			if s.full() {            // of answers to other requests
 				return nil, busy
 			}
 			return f(ctx)
@@ -69,8 +69,8 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	}
 }
 
-// full returns whether so many bytes wait for the client that it gets no further answers to
-// requests until it has read.
+// full returns whether more bytes wait for the client than the limit of an
+// outbox. Then it gets no further answers to requests until it has read.
 func (s *Session) full() bool {
 	limit := s.hub.Limits().OutboxBytes
 	return limit >= 0 && s.Out.Pending() > limit

@@ -21,27 +21,23 @@ import (
 const (
 	barrierEvery = 500 * time.Millisecond
 
-	// maxSilence is how long a node may leave barriers unanswered before all
-	// sessions are rechecked.
+	// maxSilence is how long a node may leave barriers unanswered. Then all sessions are rechecked.
 	maxSilence = 2 * time.Second
 )
 
-// barrier makes sure that within 5 s of a revocation nothing more reaches the
-// sessions of the revoked tokens, on whichever node they are (P-11.5).
+// barrier makes sure that within 5 s of a revocation nothing more reaches the sessions of the revoked
+// tokens, on whichever node they are (P-11.5).
 //
-// A node that revokes tokens ends their sessions by a request to all nodes
-// (close.go). It may die before it does, or the request may be lost. So it also
-// announces the account to all nodes, through the numbered streams, and every node
-// then rechecks the sessions of that account (sessionrechecks.go).
+// A node that revokes tokens ends their sessions by a request to all nodes (close.go). It may die before
+// that, or the request may be lost. So it also announces the account to all nodes, through the numbered
+// streams, and every node then rechecks the sessions of that account (sessionrechecks.go).
 //
-// A node must notice a lost announcement. Twice a second it sends a barrier into the
-// streams to all other nodes. A stream keeps its order, so the answer to a barrier
-// proves that every revocation that the other node announced before it was applied
-// here. A node announces a revocation as soon as the store has answered the write, or when
-// it gives the write up, after the timeout of the store (user.Users.change). If it dies
-// in between, it answers no barrier. While a node does not answer, all sessions are
-// rechecked. While the store does not answer either, sessions get nothing
-// (fanout.Revocations).
+// A node must notice a lost announcement. Twice a second it sends a barrier into the streams to all other
+// nodes. A stream keeps its order, so the answer to a barrier proves that all revocations which the other
+// node announced earlier have been applied here. A node announces a revocation as soon as the store has
+// answered the write, or when it gives the write up, after the timeout of the store (user.Users.change).
+// If the node dies in between, it answers no barrier. While a node does not answer, all sessions are
+// rechecked. While the store does not answer either, sessions get nothing (fanout.Revocations).
 type barrier struct {
 	streams     *stream.Streams
 	otherNodes  func() []im.Node
@@ -52,7 +48,7 @@ type barrier struct {
 	mu           sync.Mutex                // tier 0; guards the fields below
 	asked        []im.Node                 // the nodes that must answer barriers
 	hadHeartbeat map[im.Node]bool          // nodes on the bus whose heartbeat was seen since they joined it
-	answered     map[im.Node]time.Duration // when the newest barrier was sent that a node has answered
+	answered     map[im.Node]time.Duration // by node: when this one sent the newest barrier that the node has answered
 	incarnations map[im.Node]uint64        // the last known process of each node
 }
 
@@ -111,9 +107,9 @@ func (b *barrier) handle(from im.Node, payload []byte) {
 	}
 }
 
-// advanceLocked notes up to which moment all revocations are known: every node has
-// answered a barrier that was sent then. If a sweep is wanted, it first waits until
-// the store has answered a recheck that began after that.
+// advanceLocked notes the moment up to which all revocations are known. It takes the newest barrier that
+// each asked node has answered: the moment is when the oldest of these barriers was sent. While a sweep is
+// wanted, it does nothing until the store has answered a recheck that began after the sweep was wanted.
 func (b *barrier) advanceLocked() {
 	if wanted := b.rechecks.sweepWanted.Load(); wanted != 0 && b.rechecks.storeAnswered.Load() < wanted {
 		return
@@ -125,9 +121,9 @@ func (b *barrier) advanceLocked() {
 	b.revocations.Advance(at)
 }
 
-// onPeer is called when the streams with a node begin or end. Frames of the same process between
-// two streams are lost. A new process does not know which tokens its former one revoked just before
-// it died, but the store does.
+// onPeer is called when the streams with a node begin or end. If they begin again with the same process,
+// announcements between the two streams are lost: all sessions are in doubt. A new process does not know which
+// tokens its former process revoked just before it died, but the store does: all sessions are rechecked.
 func (b *barrier) onPeer(id im.Node, up bool) {
 	if !up {
 		return
@@ -151,9 +147,9 @@ func (b *barrier) onPeer(id im.Node, up bool) {
 	}
 }
 
-// nodesToAsk returns the nodes that may revoke tokens: those with a heartbeat, and
-// those on the bus whose heartbeat was not seen yet. The latter matter when the
-// heartbeats cannot be read, because the store does not answer.
+// nodesToAsk returns the nodes that may revoke tokens: those with a heartbeat,
+// and those on the bus whose heartbeat was not seen yet. The latter matter
+// while heartbeats cannot be read, because the store does not answer.
 func (b *barrier) nodesToAsk(onBus []im.Node) []im.Node {
 	nodes := slices.Clone(b.otherNodes())
 	b.mu.Lock()

@@ -16,10 +16,10 @@ import (
 // Session is the state of one connection, from its first frame on. Receive, ReadDone and Closed are
 // called by one goroutine at a time: the reader of the connection.
 type Session struct {
-	// Out is part of the session: one piece of memory, of a size that few other objects have. Go
-	// keeps objects of one size together. So when many sessions have ended, whole pages are free
-	// and go back to the system. Separate small objects that live long would keep each page in
-	// memory. It also has the account, the device and the login of the session.
+	// Out is a value in the session, so a session is one piece of memory, of a size that few other
+	// objects have. Go keeps objects of one size together. So when many sessions have ended, whole
+	// pages are free and go back to the system. Separate small objects would share their pages with
+	// others that live longer. Out also has the account, the device and the login of the session.
 	Out fanout.Outbox
 
 	hub       *Hub
@@ -36,11 +36,11 @@ type Session struct {
 	// Only the reader uses these.
 	ended         bool
 	forwards      bool         // one of sends is a forward
-	focusRequests uint32       // how many came
+	focusRequests uint32       // number of requests to set the focus
 	sends         []*conv.Send // of the present read
 	rate          rate.Bucket  // of sends
-	rare          *rareState   // nil: no signal and no watch came yet
-	limits        *Limits      // that were in force at the welcome: its windows stay those of the session
+	rare          *rareState   // nil: no signal, no watch and few pings came yet
+	limits        *Limits      // in force at the welcome; the session keeps their windows
 }
 
 // The phases of a session. Spec: P-3.1.
@@ -50,22 +50,22 @@ const (
 	welcomed
 )
 
-// Open makes the session of a connection whose codec is known, and whose writer f wakes. The caller
-// then sets Conn of its outbox first.
+// Open makes the session of a connection with an encoding. f wakes the
+// writer of the connection. The caller sets Out.Conn before any other use.
 func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 	s := &Session{hub: h}
 	s.Out.Init(enc, f, h.Limits().OutboxBytes)
 	return s
 }
 
-// Identity is the user and the device of the session, once it is Ready.
+// Identity returns the user and the device of the session, once it is Ready.
 func (s *Session) Identity() user.Identity {
 	id := identityOf(&s.Out)
 	id.Kind = s.kind
 	return id
 }
 
-// identityOf is the identity of the session of an outbox, without the kind of its device.
+// identityOf returns the identity of the session of an outbox, without the kind of its device.
 func identityOf(o *fanout.Outbox) user.Identity {
 	if o.Device == "" {
 		return user.Identity{Account: o.Account, Epoch: o.Login}
@@ -73,7 +73,7 @@ func identityOf(o *fanout.Outbox) user.Identity {
 	return user.Identity{Account: o.Account, Device: o.Device, Login: o.Login}
 }
 
-// noteRefusal reports a refusal to the hub.
+// noteRefusal passes a refusal to Options.Refused.
 func (s *Session) noteRefusal(what string, e *im.Error) {
 	if f := s.hub.o.Refused; f != nil {
 		f(Refusal{Who: s.Identity(), Remote: s.Out.Conn.ClientAddr(), What: what, Code: e.Code, Text: e.Message})
@@ -97,13 +97,13 @@ func (s *Session) refuse(id uint64, e *im.Error, k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(e)}}, k)
 }
 
-// Probe adds a ping. Spec: P-7.1.
+// Probe sends the client a ping. Spec: P-7.1.
 func (s *Session) Probe(k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Ping{Ping: &petrelv1.Ping{}}}, k)
 }
 
-// enter puts the session into the online table. It returns false if it did not: the
-// connection is gone, or the user has maxPerUser sessions here already.
+// enter puts the session into the online table. It returns false if the
+// connection is gone, or if the user has maxPerUser sessions here already.
 func (s *Session) enter(maxPerUser int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Session) enter(maxPerUser int) bool {
 	return true
 }
 
-// Closed ends the session: its connection is gone.
+// Closed ends the session after its connection has ended.
 func (s *Session) Closed() {
 	s.Out.Close()
 	if s.rare != nil && s.rare.watch != nil {

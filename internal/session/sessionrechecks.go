@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// recheckDelay is how long the recheck of an account waits. It waits one to two times
-	// this delay, and then for the rechecks that are under way. A revocation also
-	// ends the sessions by CloseUser or CloseDevice, which costs less.
+	// recheckDelay delays the recheck of an account. It waits one to two times
+	// this delay, and until the rechecks under way have ended. CloseUser or
+	// CloseDevice usually ends the sessions before that, which costs less.
 	recheckDelay = 300 * time.Millisecond
 
-	// maxEnded is how many sessions that rechecks have ended are remembered, the newest;
-	// endedFor is for how long: CloseUser and CloseDevice still count them.
+	// maxEnded is how many sessions that rechecks have ended are remembered, the newest ones,
+	// and endedFor is for how long. CloseUser and CloseDevice count these sessions too.
 	maxEnded = 1024
 	endedFor = 10 * time.Second
 
@@ -28,11 +28,11 @@ const (
 	recheckers       = 8           // rechecks that read the store at the same time
 	recheckTimeout   = time.Second // for one recheck
 
-	// sweepPause is the time from the beginning of one sweep to that of the next.
+	// sweepPause is the least time from the beginning of one sweep to that of the next.
 	sweepPause = 2 * time.Second
 
-	// sweepSlice is the time over which a sweep spreads its rechecks: so many
-	// sessions are rechecked in each slice that Options.RechecksPerSecond is kept.
+	// sweepSlice is the least time of one slice of a sweep. A slice has as
+	// many sessions as Options.RechecksPerSecond allows in that time.
 	sweepSlice = 20 * time.Millisecond
 )
 
@@ -49,7 +49,7 @@ type rechecker struct {
 	sweep chan struct{} // capacity 1; a token: all sessions are to be rechecked
 
 	// Moments of revocations.
-	storeAnswered atomic.Int64 // the store has answered a recheck that began at this moment
+	storeAnswered atomic.Int64 // when a recheck began that the store has answered
 	sweepWanted   atomic.Int64 // a sweep is wanted that begins at this moment or later; 0: none is
 
 	mu             sync.Mutex // tier 0; guards the fields below
@@ -67,8 +67,8 @@ func newRechecker(us *user.Users, t *fanout.Table, r *fanout.Revocations, perSec
 		sweep: make(chan struct{}, 1)}
 }
 
-// account rechecks the sessions of an account soon. A session that is not in the
-// online table yet checks its token itself, after it has entered the table.
+// account puts the sessions of an account in doubt, and has them rechecked soon. A session
+// that is not in the online table yet checks its token itself, after it has entered the table.
 func (r *rechecker) account(a im.Account) {
 	list := r.table.Of(a)
 	if len(list) == 0 {
@@ -82,7 +82,8 @@ func (r *rechecker) account(a im.Account) {
 	}
 }
 
-// everybody rechecks all sessions soon, because it is unknown which tokens were revoked.
+// everybody puts all sessions in doubt and has them rechecked soon. It
+// is for the case that nobody knows which tokens were revoked.
 func (r *rechecker) everybody() {
 	r.table.Each(func(o *fanout.Outbox) bool {
 		o.Doubt(r.revocations.Now())
@@ -91,7 +92,7 @@ func (r *rechecker) everybody() {
 	r.sweepSoon()
 }
 
-// sweepSoon rechecks all sessions soon, but does not put them in doubt.
+// sweepSoon has all sessions rechecked soon, but does not put them in doubt.
 func (r *rechecker) sweepSoon() {
 	r.wantSweep()
 	wake.Set(r.sweep)
@@ -108,7 +109,7 @@ func (r *rechecker) wantSweep() {
 	}
 }
 
-// note adds an account. It returns false if there are too many.
+// note adds an account to recheck. It returns false if there are too many.
 func (r *rechecker) note(a im.Account) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +124,8 @@ func (r *rechecker) note(a im.Account) bool {
 	return true
 }
 
-// take returns the accounts that were noted before the last call of take. So each
-// account waits for at least one recheckDelay.
+// take returns the accounts that were noted before the previous call of
+// take. So each account waits for at least one recheckDelay.
 func (r *rechecker) take() map[im.Account]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +156,7 @@ func (r *rechecker) runAccounts(ctx context.Context) {
 	}
 }
 
-// runSweeps rechecks all sessions whenever that is wanted, until ctx ends.
+// runSweeps runs a sweep over all sessions whenever one is wanted, until ctx ends.
 func (r *rechecker) runSweeps(ctx context.Context) {
 	for {
 		select {
@@ -190,8 +191,8 @@ func (r *rechecker) recheckAll(ctx context.Context) {
 	recheckSlice()
 }
 
-// recheck asks the store about sessions. If the store does not answer about a
-// session, the session is rechecked again with those of its account.
+// recheck asks the store about sessions. If the store does not answer
+// about one of them, all sessions of its account are rechecked later.
 func (r *rechecker) recheck(ctx context.Context, list []*fanout.Outbox) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // tier 0; guards next and unanswered
@@ -261,8 +262,8 @@ func (r *rechecker) remember(o *fanout.Outbox) {
 	r.ended = append(r.ended, endedSession{o, now})
 }
 
-// endedBefore counts, and forgets, the sessions of an account that match and that a recheck has
-// ended just before. Otherwise the answer to the revocation would count too few.
+// endedBefore counts, and forgets, the sessions of an account that match and that a recheck
+// ended within endedFor. Otherwise the answer to the revocation would count too few.
 func (r *rechecker) endedBefore(a im.Account, match func(*fanout.Outbox) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,14 +28,15 @@ const (
 // reservedKinds is the prefix of the kinds that the protocol may use later.
 const reservedKinds = "petrel."
 
-// rareState is the state of sessions that have sent a signal or a watch. Most sessions have none.
+// rareState is the state of sessions that have sent a signal, a watch,
+// or many pings or refused frames. Most sessions have none.
 type rareState struct {
 	signals, watches rate.Bucket
 	unmetered        rate.Bucket     // pings and refusals, unmeteredStep a token
 	watch            *presence.Watch // nil: it has watched nobody yet
 }
 
-// rareStateOrNew makes the state if there is none. Only the reader calls it.
+// rareStateOrNew returns the rareState, which it makes if there is none. Only the reader calls it.
 func (s *Session) rareStateOrNew() *rareState {
 	if s.rare == nil {
 		s.rare = &rareState{}
@@ -43,8 +44,8 @@ func (s *Session) rareStateOrNew() *rareState {
 	return s.rare
 }
 
-// signal passes a signal on, and answers it. The answer comes before any look-up: so it is the
-// same, after the same time, whether or not the conversation exists. Spec: P-13.1.
+// signal passes a signal on, and answers it. The answer comes before any look-up, so it
+// is the same, after the same time, whether or not the conversation exists. Spec: P-13.1.
 func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 	key, err := s.checkSignal(f)
 	if err == nil && !s.Out.Signals {
@@ -55,8 +56,8 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 		s.refuse(id, err, k)
 		return
 	}
-	// Copies: a signal may be held, and must not keep the buffer of its read in memory. The time is
-	// taken here: an old call must not look new because its owner stood still.
+	// Kind and Data are copied, because a held signal must not keep the buffer of its read in memory. The
+	// time is taken here: a call must not look new because the owner of its conversation stood still.
 	x := &petrelv1.Signal{
 		From: string(s.Out.Account.User), Kind: strings.Clone(f.Kind), Data: bytes.Clone(f.Data), HoldMs: f.HoldMs,
 		TimeMs: uint64(s.hub.o.Now().UnixMilli()),
@@ -65,7 +66,7 @@ func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Signal{Signal: &petrelv1.Signaled{}}}, k)
 }
 
-// checkSignal returns the conversation of a signal that may be passed on.
+// checkSignal returns the conversation of a signal, or why the signal may not be passed on.
 func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
 	key := im.Key{Tenant: s.Out.Account.Tenant}
 	if wait := s.rareStateOrNew().signals.Take(s.hub.o.Now(),

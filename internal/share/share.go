@@ -1,7 +1,6 @@
-// Package share divides workers fairly among users. Each user has a queue of jobs.
-// A worker that is free takes the next job of the user whose jobs have taken the
-// least time so far. So somebody with thousands of expensive jobs waits for their own
-// jobs, and a user who has one waits only until a worker is free.
+// Package share divides workers fairly among users. Each user has a queue of jobs. A worker that is free
+// takes the next job of the user whose jobs have taken the least time so far. So a user with thousands
+// of expensive jobs waits for their own jobs, and a user with one job waits only until a worker is free.
 package share
 
 import (
@@ -18,16 +17,16 @@ import (
 // Options bound a Queue. The numbers must be above 0.
 type Options struct {
 	Workers int // jobs that run at the same time
-	PerUser int // of them jobs of one user
+	PerUser int // jobs of one user that run at the same time
 	// jobs of all users that wait; users who have fewer than fewWaiting of them may fill it to twice this number
 	Waiting     int
 	UserWaiting int // jobs of one user that wait
 
-	Turns Turns // that the jobs take; nil: they wait more than they compute
+	Turns Turns // each job takes one; nil: for jobs that wait more than they compute
 }
 
-// fewWaiting is how many jobs of a user may wait also while Waiting is reached.
-// Without it a few greedy users would fill the queue for all others.
+// fewWaiting is how many jobs of a user may wait even when Waiting is
+// reached. Without it a few greedy users would fill the queue for all others.
 const fewWaiting = 16
 
 // firstCost is the expected time of the first job of a user.
@@ -44,36 +43,35 @@ type Queue struct {
 	mu      sync.Mutex // tier 0; guards the fields below
 	users   map[im.Account]*user
 	order   byUse         // the users who have a job that may run now
-	clock   time.Duration // used of the user whose job was taken last
+	clock   time.Duration // the highest used of a user whose job was taken
 	waiting int           // of all users
 	crowded int           // from this many users on, Add looks for some to forget
 }
 
-// user is the jobs of one user. A user without jobs stays in the map until time has paid off the
-// use. Otherwise a client that sends one job after the other would be a new user each time. A user
-// who has used little is forgotten soon.
+// user holds the jobs of one user. A user without jobs stays in the map until time
+// has paid off their use. Otherwise a client that sends one job after the other
+// would be a new user each time. A user who has used little is forgotten soon.
 type user struct {
 	account im.Account
 	jobs    []func() // oldest first
 	running int
-	used    time.Duration // since clock began; of a running job the expected time
+	used    time.Duration // time of workers, comparable with clock; running jobs count with their expected time
 	cost    time.Duration // of the last job that ended
 	ended   time.Time     // when that was
 	place   int           // in Queue.order; -1: not in it
 }
 
-// A user who has no jobs pays off what they used: each payOff milliseconds without jobs
-// pay for one millisecond of a worker. If one paid for one, somebody could use half of
-// a worker's time for ever, with a pause after each job that is as long as the job, and
-// would still be the first one each time. After rememberFor nothing is owed, however
-// much it was.
+// A user who has no jobs pays off what they used: payOff milliseconds without jobs pay for one
+// millisecond of a worker. If one millisecond paid for one, a user who follows each job by a
+// pause of the same length could use half of a worker's time for ever, and would still be the
+// first each time. After rememberFor without jobs, a user owes nothing, however much they used.
 const (
 	payOff      = 10
 	rememberFor = 10 * time.Second
 )
 
-// owedUsed returns u.used minus the time paid off since the last job ended, and at least clock: an
-// idle user saves nothing up.
+// owedUsed returns u.used minus the time that was paid off since the
+// last job ended, but at least clock: an idle user saves nothing up.
 func (u *user) owedUsed(clock time.Duration, now time.Time) time.Duration {
 	idle := now.Sub(u.ended)
 	if idle >= rememberFor {
@@ -135,8 +133,8 @@ func (q *Queue) Add(a im.Account, job func()) bool {
 	return true
 }
 
-// Do has a worker run a job of a user, and waits until it has run. It returns false if the job did
-// not run: too many wait, or ctx ended first. A panic of the job is a panic of Do.
+// Do has a worker run a job of a user, and waits until it has run. It returns false if the job
+// did not run, because too many wait or ctx ended first. A panic of the job is a panic of Do.
 func (q *Queue) Do(ctx context.Context, a im.Account, job func()) bool {
 	var begun atomic.Bool // by the worker, or given up by the caller
 	var panicked any
@@ -166,8 +164,8 @@ func (q *Queue) Do(ctx context.Context, a im.Account, job func()) bool {
 	return true
 }
 
-// Enter waits for a worker, which the caller has until leave is called. ok is false if it
-// has none: too many wait, or ctx ended first.
+// Enter waits for a worker, which is the caller's until leave is called.
+// ok is false if there is none, because too many wait or ctx ended first.
 func (q *Queue) Enter(ctx context.Context, a im.Account) (leave func(), ok bool) {
 	begun, over := make(chan struct{}), make(chan struct{})
 	leave = sync.OnceFunc(func() { close(over) })
@@ -183,21 +181,21 @@ func (q *Queue) Enter(ctx context.Context, a im.Account) (leave func(), ok bool)
 	}
 }
 
-// Waiting is how many jobs wait.
+// Waiting returns how many jobs wait.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting
 }
 
-// Users is how many users are remembered.
+// Users returns how many users are remembered.
 func (q *Queue) Users() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.users)
 }
 
-// wakeLocked wakes a worker. If all have a token, one of them comes in any case.
+// wakeLocked wakes a worker. If the channel is full, there is a token for every worker already.
 func (q *Queue) wakeLocked() {
 	select {
 	case q.wake <- struct{}{}:
@@ -212,7 +210,7 @@ func (q *Queue) orderLocked(u *user) {
 	}
 }
 
-// runInTurn is runNext, when it is its turn. The job is chosen only then.
+// runInTurn waits for a turn, if the queue has Turns, and then calls runNext, which chooses the job.
 func (q *Queue) runInTurn() (ran bool) {
 	if q.o.Turns == nil {
 		return q.runNext()
@@ -259,9 +257,8 @@ func (q *Queue) runNext() bool {
 	return true
 }
 
-// forgetLocked drops users who have no jobs and owe nothing. It looks at all of them,
-// and so is called only when they have become twice as many. Those who stay get a new
-// map: one that has grown never shrinks.
+// forgetLocked drops users who have no jobs and owe nothing. It looks at all users, so it is called
+// only when they have become twice as many. The others get a new map, because a map never shrinks.
 func (q *Queue) forgetLocked() {
 	now := time.Now()
 	users := map[im.Account]*user{}
@@ -273,7 +270,7 @@ func (q *Queue) forgetLocked() {
 	q.users, q.crowded = users, max(fewUsers, 2*len(users))
 }
 
-// byUse is a heap of users: first who has used the least.
+// byUse is a heap of users. The one who has used the least is the first.
 type byUse []*user
 
 func (h byUse) Len() int           { return len(h) }

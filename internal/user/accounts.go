@@ -55,7 +55,7 @@ func (us *Users) Get(ctx context.Context, a im.Account) (Info, error) {
 
 func noUser(a im.Account) error { return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User) }
 
-// must reads the record of a user who has to exist. Codes: no_user.
+// must reads a user's record, and fails if there is none. Codes: no_user.
 func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) {
 	u, err := us.read(ctx, a)
 	if err == nil && u == nil {
@@ -64,7 +64,7 @@ func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return u, err
 }
 
-// changeUser changes a user's record; f may plan further writes of the same change.
+// changeUser changes a user's record in a transaction. f may write further records in it.
 func (us *Users) changeUser(ctx context.Context, a im.Account,
 	f func(*change, *storepb.User) error) (i Info, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
@@ -146,8 +146,8 @@ func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPo
 		"named or unnamed")
 }
 
-// IsNamed tells whether forwards may name a user. They do not name a user who does not exist any
-// more. Spec: P-5.10.
+// IsNamed tells whether forwards may name a user. They do not name a
+// user who does not exist (any more). Spec: P-5.10.
 func (us *Users) IsNamed(ctx context.Context, a im.Account) (bool, error) {
 	u, err := us.read(ctx, a)
 	return u != nil && ForwardPolicy(u.ForwardPolicy) != Unnamed, err
@@ -160,7 +160,7 @@ type PresencePolicy uint32
 // Who may see when a user is online.
 const (
 	ToEverybody PresencePolicy = 1
-	ToPeers     PresencePolicy = 2 // also 0: who has a direct conversation with the user
+	ToPeers     PresencePolicy = 2 // also 0: those to whom the user has written directly
 	ToNobody    PresencePolicy = 3
 )
 
@@ -186,10 +186,10 @@ func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePoli
 	return PresencePolicy(u.PresencePolicy), nil
 }
 
-// ChangePassword changes a password, given the old one, and voids all tokens but those of the
-// device that asks (keepDevice; "": those without a device). The caller ends the sessions of the
-// devices returned with revoked; "" among them stands for those without a device. Codes:
-// bad_credentials, weak_password, rate_limited, overloaded.
+// ChangePassword changes a password, given the old one, and voids all tokens but those
+// of the device that asks (keepDevice; "": the tokens without a device). It returns
+// the devices whose sessions the caller ends with revoked; "" stands for the sessions
+// without a device. Codes: bad_credentials, weak_password, rate_limited, overloaded.
 func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
 	if err := us.Passwords.Check(a.User, password); err != nil {
 		return nil, err
@@ -224,8 +224,8 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 	return ended, nil
 }
 
-// SetPassword lets a user log in with a password and voids all tokens. The
-// caller ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
+// SetPassword lets a user log in with a password and voids all tokens. The caller
+// ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
 func (us *Users) SetPassword(ctx context.Context, a im.Account, password string) (Info, error) {
 	if err := us.Passwords.Check(a.User, password); err != nil {
 		return Info{}, err
@@ -260,21 +260,19 @@ func (us *Users) Enable(ctx context.Context, a im.Account) (Info, error) {
 	})
 }
 
-// Revoke makes every token of a user void. The caller ends the sessions with
-// revoked. Codes: no_user.
+// Revoke makes every token of a user void. The caller ends the sessions with revoked. Codes: no_user.
 func (us *Users) Revoke(ctx context.Context, a im.Account) error {
 	_, err := us.changeUser(ctx, a, func(c *change, u *storepb.User) error { return c.revokeAll(ctx, a, u) })
 	return err
 }
 
-// revokeAll voids all tokens, and the JWTs that were issued before now.
+// revokeAll voids all tokens of a user, and the JWTs of the user that were issued before now.
 func (c *change) revokeAll(ctx context.Context, a im.Account, u *storepb.User) error {
 	u.RevokedMs = c.us.nowMs()
 	return c.voidAll(ctx, a, u)
 }
 
-// voidAll voids all tokens: those of devices with their device, the others with
-// the user's epoch.
+// voidAll voids all tokens of a user: those of devices with their device, the others by a new epoch.
 func (c *change) voidAll(ctx context.Context, a im.Account, u *storepb.User) error {
 	u.Epoch++
 	_, err := c.voidOthers(ctx, a, "")
@@ -284,9 +282,9 @@ func (c *change) voidAll(ctx context.Context, a im.Account, u *storepb.User) err
 // MaxUsersPage is the longest page of List.
 const MaxUsersPage = 1000
 
-// List describes the users of a tenant whose id begins with a prefix, behind after, by id,
-// at most limit of them (0 or too large: MaxUsersPage), and tells whether there are more. down
-// begins with the greatest id.
+// List describes users of a tenant whose id begins with prefix, ordered by id,
+// or with down in the opposite order. It begins behind after, returns at most
+// limit users (0 or too large: MaxUsersPage), and tells whether there are more.
 func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, down bool,
 	limit int) ([]Info, bool, error) {
 	if limit <= 0 || limit > MaxUsersPage {

@@ -29,8 +29,8 @@ func speaksFor(source string, u *storepb.User) bool {
 }
 
 // Link lets the configured identity provider log in a user who was made by another source. Without
-// keepPassword the password goes and all tokens are void, and the caller ends the sessions with
-// revoked: a stranger may have registered the name. Codes: unsupported, no_user. Spec: P-11.6.
+// keepPassword it removes the password and voids all tokens, because a stranger may have registered
+// the name; the caller then ends the sessions with revoked. Codes: unsupported, no_user. Spec: P-11.6.
 func (us *Users) Link(ctx context.Context, a im.Account, keepPassword bool) (Info, error) {
 	provider := us.idp.Load()
 	if provider == nil {

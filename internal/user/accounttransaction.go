@@ -12,13 +12,13 @@ import (
 	"github.com/petrel-im/petrel/internal/transaction"
 )
 
-// change is one change of accounts.
+// change is a transaction that reads and writes records of accounts.
 type change struct {
 	*transaction.Tx
 	us   *Users
-	ends im.Account // whose tokens it ends; the zero account: none
+	ends im.Account // the account whose tokens it ends; zero: no tokens end
 
-	claimed map[string]bool       // forms of names that are written unread
+	claimed map[string]bool       // forms of user ids that it writes without reading them
 	called  map[im.Account]string // display names of users who were read
 }
 
@@ -29,7 +29,8 @@ func (us *Users) newChange(tx *transaction.Tx) *change {
 // begin makes a change that only reads.
 func (us *Users) begin() *change { return us.newChange(us.txs.Begin()) }
 
-// change makes a change of the accounts of. Codes: those of f, disk_full, store_stalled, overloaded.
+// change runs f in a transaction that changes accounts, and reports an account whose tokens
+// it has ended to Options.Changed. Codes: those of f, disk_full, store_stalled, overloaded.
 func (us *Users) change(ctx context.Context, of []im.Account, f func(*change) error) error {
 	var ends im.Account
 	written, err := us.txs.Do(ctx, of, func(tx *transaction.Tx) error {
@@ -59,8 +60,8 @@ func (c *change) user(ctx context.Context, a im.Account) (*storepb.User, error) 
 // simultaneous requests with one statement.
 const readAtOnce = 64
 
-// users reads the records of many users; nil: there is none. Each is read once, because two reads
-// may have different results.
+// users reads the records of many users; nil: there is no such user.
+// Each is read once, because two reads may have different results.
 func (c *change) users(ctx context.Context, accounts []im.Account) (map[im.User]*storepb.User, error) {
 	of := make(map[im.User]*storepb.User, len(accounts))
 	var once []im.Account
@@ -109,8 +110,8 @@ func (c *change) device(ctx context.Context, a im.Account, id string) (*storepb.
 	return transaction.Parse[storepb.Device]("device", value)
 }
 
-// devices reads the devices of a user, newest login first. A further one comes only with a change
-// of the user's record.
+// devices reads the devices of a user, newest login first. A device is
+// added only together with a change of the user's record.
 func (c *change) devices(ctx context.Context, a im.Account) ([]known, error) {
 	return c.us.known(ctx, a, func(key, value []byte) { c.Saw(store.Devices, a.Tenant, key, value) })
 }
@@ -130,8 +131,7 @@ func (c *change) putToken(t im.Tenant, token string, rec *storepb.Token) error {
 	return err
 }
 
-// dropTokens deletes the records of a device's access tokens. The caller puts
-// the device.
+// dropTokens deletes the records of a device's access tokens. The caller writes the device.
 func (c *change) dropTokens(t im.Tenant, d *storepb.Device) {
 	for _, x := range d.Access {
 		c.Put(store.Tokens, t, x.Key, nil)

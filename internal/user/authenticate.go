@@ -12,13 +12,13 @@ import (
 // Identity is the bearer of an access token.
 type Identity struct {
 	Account im.Account
-	Device  string // empty: the token is bound to none
+	Device  string // empty: the token is bound to no device
 	Kind    string // of the device
 	Login   uint64 // number of the device's login; 0 without a device
-	Epoch   uint64 // of the user's tokens without a device; 0 with one
+	Epoch   uint64 // token epoch of the user; 0 with a device
 }
 
-// Packed returns the identity with its strings in one piece of memory, to be kept for long.
+// Packed returns the identity with its strings in one piece of memory, for an identity that is kept for long.
 func (id Identity) Packed() Identity {
 	all := string(id.Account.User) + id.Device + id.Kind
 	u, d := len(id.Account.User), len(id.Account.User)+len(id.Device)
@@ -26,8 +26,8 @@ func (id Identity) Packed() Identity {
 	return id
 }
 
-// Authenticate returns the identity of an access token. A token without a device costs two reads of
-// the store, another one three. Codes: unauthenticated, user_disabled. Spec: P-12.2.
+// Authenticate returns the identity of an access token. It reads the store twice for a token
+// without a device, and otherwise three times. Codes: unauthenticated, user_disabled. Spec: P-12.2.
 func (us *Users) Authenticate(ctx context.Context, token string) (Identity, error) {
 	id, err := us.AuthenticateSession(ctx, token)
 	if e, ok := errors.AsType[*im.Error](err); ok && (e.Code == im.CodeReplaced || e.Code == im.CodeRevoked) {
@@ -87,8 +87,7 @@ func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identit
 	return id, nil
 }
 
-// standing tells whether the tokens of a device's login are valid. Codes: unauthenticated,
-// replaced, revoked.
+// standing returns nil if the tokens of a device's login are valid. Codes: unauthenticated, replaced, revoked.
 func standing(d *storepb.Device, login uint64) error {
 	switch {
 	case d == nil || d.Login != login:
@@ -101,10 +100,10 @@ func standing(d *storepb.Device, login uint64) error {
 	return nil
 }
 
-// Standing tells whether sessions that began with a token may go on; the end of the token's time
-// does not end them. It costs one read of the store: a change that voids all of a user's tokens, or
-// disables the user, voids each device and raises the epoch. Codes: replaced, revoked,
-// user_disabled. Spec: P-3.5.
+// Standing returns nil if sessions that began with a token may go on. They may go on after
+// the token has expired. It costs one read of the store, and another one if the answer is
+// revoked: a change that voids all tokens of a user, or disables the user, also voids each
+// device and raises the epoch. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
 func (us *Users) Standing(ctx context.Context, id Identity) error {
 	err := us.stands(ctx, id)
 	if im.CodeOf(err) != im.CodeRevoked {
@@ -120,7 +119,7 @@ func (us *Users) Standing(ctx context.Context, id Identity) error {
 	return err
 }
 
-// stands is Standing without the user's record. Codes: replaced, revoked.
+// stands does what Standing does, without looking whether the user is disabled. Codes: replaced, revoked.
 func (us *Users) stands(ctx context.Context, id Identity) error {
 	if id.Device == "" {
 		u, err := us.read(ctx, id.Account)
@@ -133,15 +132,15 @@ func (us *Users) stands(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	if d == nil || d.Login != id.Login { // removed or logged in again by a newer login
+	if d == nil || d.Login != id.Login { // the device was removed, or has logged in again
 		return &im.Error{Code: im.CodeReplaced}
 	}
 	return standing(d, id.Login)
 }
 
-// VoidBelow returns the number below which the logins of a device are void: all logins of a device
-// that was revoked, replaced or removed, otherwise those before the last. A late call that ends a
-// device's sessions spares those of a newer login by it. Spec: P-11.4.
+// VoidBelow returns the number below which the logins of a device are void: all logins if
+// the device was revoked, replaced or removed, otherwise those before the last one. With it,
+// a late call that ends sessions of the device spares those of a newer login. Spec: P-11.4.
 func (us *Users) VoidBelow(ctx context.Context, a im.Account, device string) (uint64, error) {
 	d, err := us.device(ctx, a, device)
 	switch {

@@ -21,8 +21,8 @@ const (
 	maxClient     = 128
 )
 
-// maxDevices is how many devices of a user are known; the login of a further one removes the one
-// with the oldest login.
+// maxDevices is how many devices of a user are kept. The login of a
+// further device removes the device with the oldest login.
 const maxDevices = 64
 
 // DeviceRef names the installation that logs in.
@@ -73,8 +73,8 @@ func (us *Users) device(ctx context.Context, a im.Account, device string) (*stor
 	return transaction.Parse[storepb.Device]("device", value)
 }
 
-// hasLoggedIn tells whether a device has logged in to an account, and was not
-// revoked since.
+// hasLoggedIn tells whether a device has logged in to an account, and
+// was not revoked since (but it may be replaced).
 func (us *Users) hasLoggedIn(ctx context.Context, a im.Account, device string) (bool, error) {
 	d, err := us.device(ctx, a, device)
 	return d != nil && (!d.Revoked || d.Replaced), err
@@ -86,7 +86,7 @@ type known struct {
 	*storepb.Device
 }
 
-// known reads the devices of a user, newest login first. see, if not nil, gets their records.
+// known reads the devices of a user, newest login first. If see is not nil, it gets each record.
 func (us *Users) known(ctx context.Context, a im.Account, see func(key, value []byte)) ([]known, error) {
 	var list []known
 	prefix := deviceKey(a.User, "")
@@ -101,15 +101,14 @@ func (us *Users) known(ctx context.Context, a im.Account, see func(key, value []
 	return list, err
 }
 
-// void makes the tokens of a device void until it logs in again. Their records stay until then, for
-// the reason in the answer to a hello.
+// void makes the tokens of a device void until it logs in again. The records of the access
+// tokens stay until then, so that a hello with one of them is answered with the reason.
 func void(d *storepb.Device, replaced bool) {
 	d.Revoked, d.Replaced = true, replaced
 	d.Refresh, d.Spent = nil, nil
 }
 
-// voidOthers voids all devices of a user but one, and returns those whose tokens
-// worked until now.
+// voidOthers voids all devices of a user except keep, and returns those whose tokens were valid until now.
 func (c *change) voidOthers(ctx context.Context, a im.Account, keep string) (ended []string, err error) {
 	c.ends = a
 	list, err := c.devices(ctx, a)
@@ -180,8 +179,8 @@ func (us *Users) RevokeDevice(ctx context.Context, a im.Account, device string) 
 	return err
 }
 
-// NoteClient stores the client name of the last hello of a device. It writes only a change, and
-// only if no other change of the account is under way, so that a hello does not wait for it.
+// NoteClient stores the client name of the last hello of a device. It writes only if the name has
+// changed and no other change of the account is under way, so that a hello does not wait for that.
 func (us *Users) NoteClient(ctx context.Context, id Identity, client string) error {
 	if id.Device == "" || client == "" || len(client) > maxClient {
 		return nil

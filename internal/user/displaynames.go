@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// The index of display names has a record for each user who has one, in the same update as
-// the user's record. It is for operators: users find nobody by a display name.
+// The index of display names has a record for each user who has one. It is written in the same
+// update as the user's record. It is for operators: users cannot find anybody by a display name.
 
 // maxSearched is the length of the searched part of a name, in bytes.
 const maxSearched = 64
@@ -28,8 +28,8 @@ func displayNameKey(name string, u im.User) []byte {
 	return append(append([]byte(Searched(name)), 0), u...)
 }
 
-// indexName indexes the display name of a user. This change has read the user's record, if there is
-// one.
+// indexName updates the index for a new display name of a user. This
+// change must have read the user's record, if there is one.
 func (c *change) indexName(a im.Account, now string) {
 	was := c.called[a]
 	if Searched(was) == Searched(now) {
@@ -44,10 +44,9 @@ func (c *change) indexName(a im.Account, now string) {
 	c.called[a] = now
 }
 
-// ListNamed describes the users of a tenant whose display name begins with a prefix, by display
-// name, behind the token of another page, at most limit of them (0 or too large:
-// MaxUsersPage). down begins with the greatest name. next is the token of the next page;
-// empty: there is none. Codes: invalid.
+// ListNamed describes users of a tenant whose display name begins with prefix, ordered by display name, or
+// with down in the opposite order. It begins behind the token of another page, and returns at most limit users
+// (0 or too large: MaxUsersPage). next is the token of the next page; empty: there is none. Codes: invalid.
 func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, token []byte, down bool,
 	limit int) (list []Info, next []byte, err error) {
 	if limit <= 0 || limit > MaxUsersPage {

@@ -15,12 +15,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Login is one device logged in, durably. The tokens are not kept anywhere in
-// clear. The caller ends the sessions of Ended before it tells anybody.
+// Login is the durable login of one device. The store has only hashes of
+// the tokens. The caller ends the sessions of Ended before it answers.
 type Login struct {
 	Account        im.Account
 	Device         string
-	Number         uint64 // of the user's logins; the higher one of a kind wins
+	Number         uint64 // of the user's logins; of one kind of device the higher number wins
 	Access         string
 	Refresh        string
 	AccessExpires  time.Time
@@ -34,8 +34,8 @@ type Login struct {
 // maxDisplayName is in bytes.
 const maxDisplayName = 128
 
-// maxAccess is how many access tokens of one login work at the same time; a
-// refresh beyond it ends the oldest.
+// maxAccess is how many access tokens of one login are valid at the same
+// time. A refresh beyond that ends the oldest.
 const maxAccess = 16
 
 // maxMintTTL is the longest life of a minted access token.
@@ -51,9 +51,8 @@ type Newcomer struct {
 }
 
 // Register makes a user with a password and logs their first device in. remote
-// is the client's address; the zero value is not limited.
-// Codes: forbidden, invalid, weak_password, user_exists, rate_limited, overloaded.
-// Spec: P-11.1.
+// is the client's address; the zero value is not limited. Codes: forbidden,
+// invalid, weak_password, user_exists, rate_limited, overloaded. Spec: P-11.1.
 func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote netip.Addr) (*Login, error) {
 	for _, err := range []error{n.User.Check(), us.Passwords.Check(n.User, n.Password), checkDisplayName(n.DisplayName),
 		ref.check()} {
@@ -76,7 +75,7 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 	if ok, err := us.Exists(ctx, a); err != nil {
 		return nil, err
 	} else if ok {
-		return nil, taken(n.User) // without a hash
+		return nil, taken(n.User) // before the work of a hash
 	}
 	hash, err := us.Passwords.Hash(ctx, false, n.Password)
 	if err != nil {
@@ -97,10 +96,10 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 
 func checkDisplayName(name string) error { return im.CheckShown("display_name", name, maxDisplayName) }
 
-// LogIn logs a device in with a password. An unknown user, tenant and password get the same answer
-// after the same work; only with the right password does the answer say that a user is disabled.
-// remote is the client's address; the zero value is not limited. Codes: invalid, bad_credentials,
-// user_disabled, rate_limited, overloaded. Spec: P-11.2.
+// LogIn logs a device in with a password. For an unknown tenant or user the answer is the same
+// as for a wrong password, after the same work; only with the right password does the answer
+// say that a user is disabled. remote is the client's address; the zero value is not limited.
+// Codes: invalid, bad_credentials, user_disabled, rate_limited, overloaded. Spec: P-11.2.
 func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef,
 	remote netip.Addr) (*Login, error) {
 	if err := ref.check(); err != nil {
@@ -111,7 +110,7 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 		return nil, err
 	}
 	a := im.Account{Tenant: t, User: user}
-	if err != nil || user.Check() != nil { // nobody's
+	if err != nil || user.Check() != nil { // no user can have it
 		a = im.Account{}
 	}
 	known, err := us.admitLogin(ctx, a, tries(tenantName, user, ref.ID), remote)
@@ -136,9 +135,10 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	})
 }
 
-// checkCredentials returns the stored hash that the password fits, and, if that has less work than
-// new ones, a new one. The zero account has no password. known: the request comes from a session or
-// a device that was logged in before. Codes: bad_credentials, user_disabled, overloaded.
+// checkCredentials returns the stored hash that the password fits. rehash is a new
+// hash, if the stored one has less work than new ones, and otherwise "". The zero
+// account has no password. known means that the request comes from a session, or from a
+// device that was logged in before. Codes: bad_credentials, user_disabled, overloaded.
 func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 	password string) (stored, rehash string, err error) {
 	var u *storepb.User
@@ -167,9 +167,9 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 	return stored, rehash, err
 }
 
-// Exchange logs a device in with a JWT of the configured identity provider; its
-// sub is the user, who is made if there is none.
-// Codes: unsupported, invalid, bad_credentials, user_disabled, rate_limited. Spec: P-11.2.
+// Exchange logs a device in with a JWT of the configured identity provider. The
+// user is the sub of the JWT, and is made if there is none. Codes: unsupported,
+// invalid, bad_credentials, user_disabled, rate_limited. Spec: P-11.2.
 func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef) (*Login, error) {
 	provider := us.idp.Load() // a new key may come meanwhile
 	if provider == nil {
@@ -229,9 +229,9 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil)
 }
 
-// vouched logs a device in for a source. It refuses with code a user of another source that was not
-// linked with this one, and a user for whom void returns true (nil: never): the source's token is
-// void. Codes: user_disabled and code.
+// vouched logs a device in for a source, and makes the user if there is none. It refuses with code
+// a user of another source that was not linked with this one, and a user for whom void returns
+// true, because the token of the source is void (nil: never). Codes: user_disabled and code.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
 	source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
@@ -252,9 +252,9 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 	})
 }
 
-// logIn gives a login of a device the next number of its user, and voids the logins that it ends,
-// in one durable change. admit gets the user's record, nil if there is none, and returns the record
-// to use; it may plan further writes. Spec: P-11.4.
+// logIn gives a login of a device the next number of its user, and voids the logins that
+// it ends, in one durable change. admit gets the user's record (nil: there is none) and
+// returns the record to use; it may write further records in the change. Spec: P-11.4.
 func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
 	admit func(*change, *storepb.User) (*storepb.User, error)) (l *Login, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
@@ -278,8 +278,8 @@ func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref
 	return l, nil
 }
 
-// logIn gives a device the login with a number. The change has read the user's record, so of two
-// simultaneous logins on two nodes one begins anew.
+// logIn writes the login of a device under a number. The change has read the
+// user's record, so of two simultaneous logins on two nodes one has to begin anew.
 func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, number uint64, ref DeviceRef,
 	ttl time.Duration) (*Login, error) {
 	us := c.us
@@ -342,7 +342,7 @@ func perKind(kind string) int {
 	return 1
 }
 
-// issue gives a device a new pair of tokens, made of the seed.
+// issue gives a device a new pair of tokens, which are derived from seed.
 func (c *change) issue(l *Login, tenantName string, d *storepb.Device, seed [32]byte, ttl time.Duration) error {
 	us := c.us
 	now := time.UnixMilli(int64(us.nowMs()))

@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// reserved are names that people take for the operator, in small letters. They cannot be
-// registered, nor can names that read as one; the operator makes users of any name.
+// reserved are names that people take for the operator, in small letters. Neither they nor
+// names that read as one of them can be registered. The operator makes users of any name.
 var reserved = []string{
 	"abuse", "admin", "administrator", "all", "anonymous", "bot", "channel", "everyone", "help", "helpdesk", "here",
 	"hostmaster", "me", "mod",
@@ -47,21 +47,20 @@ func looks(u im.User) []string {
 	return []string{small, alike}
 }
 
-// guess returns the form of a user id for tenants with strict ids, which compares how ids read:
-// al1ce is alice, 4nna is anna, and _anna_ as well. No other form begins with ~, which is in no
-// user id.
+// guess returns the form that tenants with strict ids also compare. It is how an id reads: al1ce and
+// _alice_ are alice, 4nna is anna. It begins with ~, which is in no user id and in no other form.
 func guess(u im.User) string { return "~" + asRead(cmp.Or(strings.Trim(string(u), signs), string(u))) }
 
-// signs are the characters of user ids that are no letters or digits.
+// signs are the characters of user ids that are neither letters nor digits.
 const signs = "._@+-"
 
-// asDigits are characters that people read as letters in a word that they know, beside
-// those that look the same.
+// asDigits replaces characters that look alike, and digits and w, which
+// people read as letters in a word that they know.
 var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn",
 	"w", "vv", "W", "vv")
 
-// minGuessed is the least length of a word in which i and l count as the same: ali is a name of
-// people, and not the word all.
+// minGuessed is the least length of a word in which i and l count as the
+// same. So ali, which is a name of people, is not the word all.
 const minGuessed = 4
 
 // readsAs tells whether people read a word in a name, as admin in adrnin and 4dm1n.
@@ -89,7 +88,7 @@ func readsAsOneOf(name string, words []string) bool {
 	return false
 }
 
-// smallCapitals are letters that look like a capital of the alphabet, written small. Unicode
+// smallCapitals replaces small letters that look like capitals. Unicode
 // takes them for letters of their own: ᴀᴅᴍɪɴ is confusable with nothing.
 var smallCapitals = strings.NewReplacer("ᴀ", "a", "ʙ", "b", "ᴅ", "d", "ᴇ", "e", "ꜰ", "f", "ɢ", "g", "ʜ", "h", "ᴊ", "j",
 	"ĸ", "k", "ʟ", "l", "ʍ", "m", "ɴ", "n",
@@ -139,9 +138,9 @@ func checkShown(displayName string) error {
 	return nil
 }
 
-// claim stores the forms of a new user id. With alone it refuses an id that looks like another one,
-// and with strict also one that reads as another one. Codes: user_exists. Without alone it reads
-// nothing, since back ends create a thousand users at once; of ids that look alike, one is stored.
+// claim stores the forms of a new user id. With alone it refuses an id that looks like another one, and with
+// strict also an id that reads as another one. Codes: user_exists. Without alone it reads nothing, since
+// back ends create a thousand users at once; a form that several ids share then names only one of them.
 func (c *change) claim(ctx context.Context, a im.Account, alone, strict bool) error {
 	guessed := guess(a.User)
 	for _, form := range append(looks(a.User), guessed) {

@@ -23,7 +23,7 @@ type rates struct {
 type userKey struct {
 	what   byte
 	user   im.Account
-	device string // whose tries those are; empty: the user's
+	device string // a device with tries of its own; empty: the bucket is the user's
 }
 
 // Kinds of attempts of a user.
@@ -36,8 +36,8 @@ const (
 	rateDevicePassword
 )
 
-// allow takes one of n in a minute from a bucket of a user. n < 0: there is no
-// limit. Codes: rate_limited. Spec: P-11.2.
+// allow takes a token from a bucket of a user, which gets n in a minute.
+// n < 0: there is no limit. Codes: rate_limited. Spec: P-11.2.
 func (us *Users) allow(what byte, a im.Account, n int) error {
 	return us.rates.users.Take(us.now(), userKey{what: what, user: a}, perMinute(n))
 }
@@ -60,12 +60,11 @@ func (us *Users) AllowLookUp(a im.Account) error {
 	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
 }
 
-// LookUp finds users to whom another user writes, or whom they add to a group. If all exist, it
-// costs no token. If one is missing, every name counts like a look-up by AllowLookUp, from the same
-// bucket, so that all methods together give no more answers to a user who tries names. If by is
-// empty, the operator asks, and the limit does not apply. With adding it refuses users who do not
-// let others add them to groups, or who block by. Codes: no_user, forbidden, rate_limited. Spec:
-// P-8.8, P-8.9.
+// LookUp checks users to whom an account (by) writes, or whom it adds to a group. If all exist, it costs no
+// token. If one is missing, that name and those before it each count like a look-up by AllowLookUp, from
+// the same bucket: a user who tries names gets no more answers by using several methods. If by is empty,
+// the operator asks, and the limit does not apply. With adding it refuses users who do not let others add
+// them to groups, or who block the account. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
 	k, limit := userKey{what: rateLookUp, user: by}, perMinute(us.o.Rates.LookUps)
 	if by.User == "" {
@@ -104,7 +103,7 @@ func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, add
 }
 
 // maxRepeats is how many repeats of an answered call with a password are
-// answered for each login that may be tried.
+// answered for each login that the rates allow.
 const maxRepeats = 4
 
 // AllowRepeat counts a repeat of an answered call with a password, which costs as much as a login:
@@ -122,11 +121,10 @@ func tries(tenantName string, u im.User, device string) password.Key {
 	return password.Key{Tenant: named(tenantName), User: u, Device: device}
 }
 
-// admitLogin counts a try to log in with a password. Each address has tries of its
-// own at an account, so nobody can use up those of another address. A device that
-// has logged in to the account before is known: it has tries of its own, wherever
-// it is, so nobody who does not know the device's id can use them up. Codes:
-// rate_limited. Spec: P-11.2.
+// admitLogin counts a try to log in with a password. Each address has tries of its own at
+// an account, so nobody can use up those of another address. A device that has logged in
+// to the account before is known. It has tries of its own, at whatever address, so nobody
+// who does not know the device's id can use them up. Codes: rate_limited. Spec: P-11.2.
 func (us *Users) admitLogin(ctx context.Context, a im.Account, who password.Key,
 	remote netip.Addr) (known bool, err error) {
 	device := who.Device

@@ -41,7 +41,7 @@ func (us *Users) mac(purpose string, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// pair makes the tokens of a seed for the login of an id; the same seed gives the same ones.
+// pair derives the tokens of a login from its id and a seed. The same seed gives the same tokens.
 func (us *Users) pair(a im.Account, tenantName string, loginID []byte, seed [32]byte) (access, refresh string) {
 	access = accessToken(tenantName, a.User, base64.RawURLEncoding.EncodeToString(us.mac("access token", seed[:])))
 	b := slices.Concat(loginID, us.mac("refresh token", seed[:])[:refreshRandom])
@@ -55,7 +55,7 @@ func (us *Users) refreshCheck(a im.Account, b []byte) []byte {
 		b)[:refreshCheck]
 }
 
-// cutRefresh reads a refresh token that was issued here.
+// cutRefresh parses a refresh token; false: it was not issued here.
 func (us *Users) cutRefresh(ctx context.Context,
 	token string) (a im.Account, tenantName string, loginID []byte, ok bool, err error) {
 	a, tenantName, text, ok, err := us.cutToken(ctx, token, refreshPrefix)
@@ -73,13 +73,13 @@ func (us *Users) cutRefresh(ctx context.Context,
 	return a, tenantName, b[:refreshLogin], true, nil
 }
 
-// Refresh turns a refresh token, which works once, into a new pair. The same
-// token with the same request id gets the same answer until the new refresh token is
-// used, also from a server that was restarted: the new secrets are derived from both.
+// Refresh turns a refresh token, which works once, into a new pair. The same token
+// with the same request id gets the same answer until the new refresh token is used,
+// also from a server that was restarted: the new secrets are derived from both.
 //
-// With refresh_reused the Login is not nil and names the device, whose tokens
-// are void; the caller ends the sessions of Ended with revoked.
-// Codes: unauthenticated, refresh_reused, user_disabled, rate_limited. Spec: P-11.3.
+// With refresh_reused the Login is not nil and names the device, whose tokens are
+// void; the caller ends the sessions of Ended with revoked. Codes: unauthenticated,
+// refresh_reused, user_disabled, rate_limited. Spec: P-11.3.
 func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, error) {
 	bad := &im.Error{Code: im.CodeUnauthenticated}
 	a, tenantName, loginID, ok, err := us.cutRefresh(ctx, token)
@@ -126,8 +126,7 @@ func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, 
 	return l, nil
 }
 
-// refresh gives a device the next pair, or voids it if its token was used
-// before.
+// refresh gives a device the next pair, or voids the device if its token was used before.
 func (c *change) refresh(ctx context.Context, l *Login, tenantName string, d *storepb.Device, token,
 	requestID string) (reused bool, err error) {
 	us := c.us

@@ -60,20 +60,20 @@ func (us *Users) DescribeTenant(ctx context.Context, name string) (TenantInfo, e
 	return us.tenantInfo(named(name), t, value)
 }
 
-// tenantInfo describes tenant t by its record; nil: it has none.
+// tenantInfo describes tenant t by its record; nil: there is no record.
 func (us *Users) tenantInfo(name string, t im.Tenant, value []byte) (TenantInfo, error) {
 	rec, err := parseTenant(value)
 	set := Registration(rec.GetRegistration())
 	return TenantInfo{Name: name, Set: set, Effective: us.effective(t, set), StrictIDs: rec.GetStrictIds()}, err
 }
 
-// parseTenant reads a tenant's record; empty: there is none.
+// parseTenant parses a tenant's record. An empty one gives the zero Tenant.
 func parseTenant(value []byte) (*storepb.Tenant, error) {
 	return transaction.Parse[storepb.Tenant]("tenant", append([]byte{}, value...))
 }
 
-// SetRegistration says who may register in a tenant, which is made if there is none, and whether
-// ids that read as one that exists are refused; nil: as it is. Codes: invalid.
+// SetRegistration says who may register in a tenant, which is made if there is none. strictIDs
+// says whether ids that read as an existing one are refused; nil: as before. Codes: invalid.
 func (us *Users) SetRegistration(ctx context.Context, name string, r Registration,
 	strictIDs *bool) (info TenantInfo, err error) {
 	if r > Closed {
@@ -114,8 +114,8 @@ const (
 	maxInvitationUses = 10_000
 )
 
-// Invite makes a code with which uses people may register in a tenant. 0 uses means
-// 1, and a ttl of 0 means 7 days. Codes: invalid.
+// Invite makes a code with which people may register in a tenant, as often
+// as uses says. 0 uses means 1, and a ttl of 0 means 7 days. Codes: invalid.
 func (us *Users) Invite(ctx context.Context, tenantName string, uses int,
 	ttl time.Duration) (code string, expires time.Time, err error) {
 	if uses == 0 {
@@ -144,10 +144,10 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int,
 	return code, expires, err
 }
 
-// admitRegistration decides whether a newcomer may register in a tenant (0: it does not exist)
-// under an id that looks like no other, and uses up the invitation in the same change. A missing
-// tenant gets the answer of a closed one, so that its name is not confirmed. Codes: forbidden,
-// user_exists. Spec: P-11.1, P-8.9.
+// admitRegistration decides whether a newcomer may register in a tenant (0: it does not
+// exist) under an id that looks like no other, and takes one use of the invitation in
+// the same change. A missing tenant gets the answer of a closed one, so that the answer
+// does not tell which tenants exist. Codes: forbidden, user_exists. Spec: P-11.1, P-8.9.
 func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer) error {
 	sum := sha256.Sum256([]byte(n.Invitation))
 	value, err := c.Record(ctx, store.Invitations, t, sum[:]) // the same work for every tenant
@@ -175,7 +175,7 @@ func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer
 	return c.claim(ctx, im.Account{Tenant: t, User: n.User}, true, tenant.StrictIDs)
 }
 
-// useInvitation uses an invitation up, if it is valid. Codes: forbidden.
+// useInvitation takes one use of an invitation, if it is valid. Codes: forbidden.
 func (c *change) useInvitation(t im.Tenant, key, value []byte) (err error) {
 	var rec storepb.Invitation
 	if rec.UnmarshalVT(value) != nil {

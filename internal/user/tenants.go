@@ -16,7 +16,7 @@ import (
 // DefaultTenantName is the tenant that needs no configuration.
 const DefaultTenantName = "default"
 
-// lastTenant is the setting with the last assigned number. Older stores have none.
+// lastTenant is the key of the setting with the last assigned number. Older stores have no such setting.
 var lastTenant = []byte("tenant")
 
 // readTenants reads all tenants, and returns the highest number.
@@ -98,8 +98,8 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 	return t, nil
 }
 
-// nextTenant assigns a number. Two tenants with one number would see each other, so a simultaneous
-// assignment on another node fails at the setting.
+// nextTenant returns the next number. Two tenants with one number would see each other,
+// so a simultaneous assignment on another node fails at the setting, which both write.
 func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
 	value, err := c.Record(ctx, store.Settings, 0, lastTenant)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
 	return last, nil
 }
 
-// TenantName is a tenant's name; "" for 0.
+// TenantName returns a tenant's name; "" for 0.
 func (us *Users) TenantName(ctx context.Context, t im.Tenant) (string, error) {
 	if t == 0 {
 		return "", nil

@@ -29,8 +29,8 @@ func secret() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// accessToken has tenant and user in clear, so that it names the partition of
-// its user; the rest is random.
+// accessToken returns a token with tenant and user in clear, so that it
+// names the partition of its user. The rest is the secret.
 func accessToken(tenantName string, u im.User, secret string) string {
 	return tokenPrefix + named(tenantName) + "." + string(u) + "." + secret
 }

@@ -19,7 +19,7 @@ import (
 // Users are the accounts of all tenants.
 type Users struct {
 	store  store.Store
-	secret [16]byte // of the store; key of what is derived from tokens
+	secret [16]byte // of the store; the key of mac
 	ids    *im.IDs  // of the store
 	log    *slog.Logger
 	now    func() time.Time
@@ -31,11 +31,11 @@ type Users struct {
 	Passwords *password.Passwords
 
 	mu      sync.Mutex           // tier 0; guards the field below
-	tenants map[string]im.Tenant // those that were met; none ever changes
+	tenants map[string]im.Tenant // those that this node has met; a number never changes
 }
 
-// New opens the accounts of a store. Until ctx ends, the keys of an identity provider
-// that publishes them are kept up to date.
+// New opens the accounts of a store. If the identity provider publishes
+// its keys, they are kept up to date until ctx ends.
 func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	o.fill()
 	us := &Users{
@@ -74,8 +74,8 @@ func (us *Users) read(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return transaction.Parse[storepb.User]("user", value)
 }
 
-// NewJWTKey reads a new key of the identity provider, as Options.JWT.Key. use replaces the former
-// key. The other options stay; KeysURL is not set.
+// NewJWTKey reads a new value of Options.JWT.Key. use puts it in the place of the
+// former key. The other options stay. It is only for options without KeysURL.
 func (us *Users) NewJWTKey(ctx context.Context, key []byte) (use func(), err error) {
 	o := *us.o.JWT
 	o.Key = key
@@ -93,9 +93,8 @@ type Issued struct {
 	Created bool // false: the user was there
 }
 
-// Create makes the users that do not exist, and a token for each that belongs to
-// no device and does not expire; all of it in one commit. Codes: invalid; forbidden: one
-// of them is disabled, and nothing was done.
+// Create makes the users that do not exist, and a token for each user that belongs to no device and does
+// not expire, all in one commit. Codes: invalid; forbidden: one of them is disabled, and nothing was done.
 func (us *Users) Create(ctx context.Context, tenantName string, users []im.User) ([]Issued, error) {
 	for _, u := range users {
 		if err := u.Check(); err != nil {

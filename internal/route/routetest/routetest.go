@@ -1,9 +1,9 @@
-// Package routetest is a cluster for tests: several nodes on one store and one local bus,
-// each with the conversations, the streams and the router that a server has, and with the
-// timeouts that a server has. Each node sends through a LossyBus, whose rules a test sets.
+// Package routetest is a cluster for tests: several nodes on one store and one local bus, each with the
+// conversations, the streams and the router that a server has, and with the timeouts that a server has.
+// Each node sends through a LossyBus, whose rules a test sets.
 //
-// It belongs into a bubble of testing/synctest. There all waits are for fake time, and the
-// cluster ends with the test.
+// A test uses it in a bubble of testing/synctest: there all waits are in fake time, and the cluster ends
+// with the test.
 package routetest
 
 import (
@@ -40,7 +40,7 @@ type Cluster struct {
 	wg sync.WaitGroup // the goroutines of TakeOver
 }
 
-// Node is one of them.
+// Node is a node of a Cluster.
 type Node struct {
 	*convtest.Node
 	ID      im.Node
@@ -157,8 +157,8 @@ func (c *Cluster) Kill(n *Node) {
 	delete(c.Nodes, n.ID)
 }
 
-// Meet waits until all nodes told each other who is online. Who comes online before that
-// is told to sync, because a node that does not know them may have sent entries already.
+// Meet waits until all nodes have told each other who is online. A user who comes online before
+// that is told to sync, because a node that does not know the user may have sent entries already.
 func (c *Cluster) Meet() {
 	c.T.Helper()
 	const parts = 64 // frames in which a node tells it
@@ -198,7 +198,7 @@ func (c *Cluster) TakeOver(former, by *Node) {
 	})
 }
 
-// Owner is the node that owns the feed, once all nodes agree.
+// Owner returns the node that owns the feed, once all nodes agree.
 func (c *Cluster) Owner() *Node {
 	c.T.Helper()
 	var owner *Node
@@ -217,7 +217,7 @@ func (c *Cluster) Owner() *Node {
 	return owner
 }
 
-// Other is a node that does not own the feed.
+// Other returns a node that does not own the feed.
 func (c *Cluster) Other() *Node {
 	c.T.Helper()
 	owner := c.Owner()
@@ -250,7 +250,7 @@ func (c *Cluster) WaitRow(key im.Key, seq im.Seq) {
 	})
 }
 
-// State is the state of a conversation for a user, as its owner tells this node.
+// State returns the state of a conversation for a user, as its owner tells this node.
 func (n *Node) State(ctx context.Context, key im.Key, u im.User) (*convpb.State, error) {
 	return route.Ask(ctx, n.Router, conv.Query{Conv: key, User: u}, (*conv.Owner).State, &convpb.GetState{})
 }
