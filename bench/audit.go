@@ -331,7 +331,7 @@ func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 	was := *known
 	switch v.Place(seq, placeOf(p), how, known) {
 	case checker.NoSeq:
-		a.convict(checker.Ghost, v, seq, "%s: seq %d is none", v, seq)
+		a.convict(checker.Ghost, v, seq, "%s: %d is not a valid seq", v, seq)
 	case checker.Taken:
 		a.convict(checker.Reordered, v, seq, "%s: two entries at seq %d, one of them message %d of %s", v, seq,
 			p.number, s.user)

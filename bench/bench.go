@@ -149,7 +149,7 @@ func (r *run) attach() error {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
 		(u.Scheme == "https") != r.p.secure() {
 		return fmt.Errorf(
-			"%q is not the address of a server, like http://127.0.0.1:8080; a server with TLS has one that begins with https, and the transport is wss or tls", r.p.URL)
+			"%q is not the address of a server, like http://127.0.0.1:8080; with the transports wss and tls it begins with https, with the others with http", r.p.URL)
 	}
 	addr := u.Host
 	if u.Port() == "" {

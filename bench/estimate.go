@@ -158,7 +158,7 @@ type Measured struct {
 func (e *Estimate) Hold(r *Report) error {
 	p := &r.Params
 	if p.Routine == nil || r.Seconds == 0 || r.Server.CPU == 0 {
-		return fmt.Errorf("a run of %s is nothing that the costs can be held against; mixed is", r.Scenario)
+		return fmt.Errorf("the costs cannot be compared with a run of %s, only with a run of mixed", r.Scenario)
 	}
 	if len(r.Overloaded) > 0 {
 		return fmt.Errorf("a run of %s was overloaded: %s", r.Scenario, r.Overloaded[0])

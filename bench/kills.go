@@ -135,6 +135,6 @@ func (k *Kills) text(line func(name, format string, args ...any)) {
 			count(float64(k.AskedAgain)))
 	}
 	if k.PutOff > 0 {
-		line("", "%s messages were due while their senders were away, and left late; their latency has all of it, and it counts as no overload", count(float64(k.PutOff)))
+		line("", "%s messages were due while their senders were away, and left late; their latency includes the delay, which does not count as overload", count(float64(k.PutOff)))
 	}
 }

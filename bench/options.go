@@ -28,7 +28,7 @@ func (p *Params) table() []Option {
 	}
 	return []Option{
 		{"scale", &p.Scale, 1e-9, 1000,
-			"share of the load, like 0.1; what you give by a flag of its own is taken as it is"},
+			"share of the load, like 0.1; parameters with a flag of their own are not scaled"},
 		{"senders", &p.Senders, 1, maxConnections, "users that send"},
 		{"receivers", &p.Receivers, 1, maxConnections, "users that receive"},
 		{"rounds", &p.Rounds, 0, 1e6, ""},

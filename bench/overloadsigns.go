@@ -40,7 +40,7 @@ func (r *run) overloaded() (why []string) {
 	}
 	if planned := r.p.lasts(); r.p.counted() && planned > 0 &&
 		rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+away+1 {
-		why = append(why, fmt.Sprintf("all was due within %.0f s and took %.0f s", planned, rep.Seconds))
+		why = append(why, fmt.Sprintf("the messages were due within %.0f s but took %.0f s", planned, rep.Seconds))
 	}
 	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered),
 		backlogTime*r.p.Rate)+away*r.p.Rate {

@@ -163,9 +163,9 @@ func (r *ReliabilityReport) WriteText(w io.Writer) error {
 	}
 	line("tried", "%s   acked %s   failed %d   (OpenIM publishes: 100,000, 99,997, 3)", count(float64(r.Tried)),
 		count(float64(j.Acked)), r.Failed)
-	line("refused", "%s of %s messages to a group of others; of %d the refusal answers a repeat",
+	line("refused", "%s of %s messages to a group of others; %d of the refusals answered a repeat",
 		count(float64(r.Refused+r.Unknowable)), count(float64(r.Strangers)), r.Unknowable)
-	line("shown", "%s entries as new; %s had to be", count(float64(j.Deliveries)), count(float64(j.Due)))
+	line("shown", "%s entries as new; %s had to be shown", count(float64(j.Deliveries)), count(float64(j.Due)))
 	line("history", "%s entries of %s conversations", count(float64(j.Entries)), count(float64(j.WithHistory)))
 	for _, c := range checker.Classes() {
 		line(c.String(), "%s", j.Verdict(c))

@@ -248,7 +248,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	line("generator", "cpu %.2f s, %.2f of it outside the kernel", r.Generator.CPU, r.Generator.User)
 	if r.Generator.CPU > max(r.Server.CPU, r.Total.CPU)/2 {
-		line("", "that is more than half of what it measures has used")
+		line("", "the generator used more than half as much CPU as the servers")
 	}
 	if r.Disk != (Disk{}) {
 		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)

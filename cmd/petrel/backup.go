@@ -129,7 +129,7 @@ func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
 		_, err = call(cmd.Context(), api, "note the backup", api.NoteBackup, &petrelv1.NoteBackupRequest{Backup: b})
 	}
 	if err != nil {
-		fmt.Fprintf(c.err, "the console does not know of this: %v\n", err)
+		fmt.Fprintf(c.err, "the backup is made, but was not reported to the console: %v\n", err)
 	}
 }
 

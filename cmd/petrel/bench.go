@@ -52,7 +52,7 @@ type files struct{ json, html string }
 func (f *files) addFlags(fs *pflag.FlagSet) {
 	// This --json hides that of all commands: a report goes to a file.
 	fs.StringVar(&f.json, "json", "", "write the report as JSON to `FILE`, - for the standard output")
-	fs.StringVar(&f.html, "html", "", "write the report as a page to `FILE`, which needs no other one")
+	fs.StringVar(&f.html, "html", "", "write the report to `FILE` as one HTML page without external parts")
 }
 
 func newBenchScenario(c *cli, s *bench.Scenario) *cobra.Command {

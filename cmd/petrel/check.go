@@ -73,7 +73,7 @@ func writeJudgement(w io.Writer, r *checker.Report) {
 	line("looked at", "%d ops of %d conversations", r.Ops, r.Conversations)
 	line("messages", "%d: %d acked, %d rejected, %d of unknown outcome, of which %d are stored", r.Messages, r.Acked,
 		r.Rejected, r.Unknown, r.UnknownKept)
-	line("shown", "%d as new, %d otherwise; %d had to be", r.Deliveries, r.Reads, r.Due)
+	line("shown", "%d as new, %d otherwise; %d had to be shown", r.Deliveries, r.Reads, r.Due)
 	line("history", "%d entries; it is known of %d conversations, and the members of %d", r.Entries, r.WithHistory,
 		r.WithMembers)
 	for _, c := range checker.Classes() {

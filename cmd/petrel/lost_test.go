@@ -50,7 +50,7 @@ func TestReportOfAToolHasNoLogInIt(t *testing.T) {
 }
 
 func TestCallThatTheServerDidNotTakeSaysWhatToDo(t *testing.T) {
-	f := fromServer("http://x", "ask", connect.NewError(connect.CodeUnavailable, errors.New("the server has all the HTTP connections it takes")))
+	f := fromServer("http://x", "ask", connect.NewError(connect.CodeUnavailable, errors.New("the server has reached its limit of HTTP connections")))
 	if f.fix == "" || !strings.Contains(f.why, "HTTP connections") {
 		t.Errorf("got %+v", f)
 	}

@@ -65,9 +65,9 @@ func newRoot(c *cli) *cobra.Command {
 	fs.StringVar(&c.data, "data", "",
 		"data folder `DIR` with the store, the admin key and the tokens (default store.dir of the configuration)")
 	fs.StringVar(&c.server, "server", "",
-		"`URL` of the server (default PETREL_SERVER, else as the server of the data folder says, else listen.http of the configuration)")
+		"`URL` of the server (default PETREL_SERVER, else the address that the running server wrote into the data folder, else listen.http)")
 	fs.StringVar(&c.adminServer, "admin-server", "",
-		"`URL` at which operators reach the server (default PETREL_ADMIN_SERVER, else as the server of the data folder says, else listen.admin of the configuration; with another --server, that one)")
+		"`URL` at which operators reach the server (default PETREL_ADMIN_SERVER, else the address that the running server wrote into the data folder, else listen.admin; with another --server, that one)")
 	fs.StringVar(&c.adminKeyFile, "admin-key-file", "",
 		"`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
 	root.AddCommand(

@@ -94,7 +94,7 @@ func newSend(c *cli) *cobra.Command {
 		"`USERS` whom the message mentions, with commas between them")
 	cmd.Flags().BoolVar(&d.MentionAll, "mention-all", false,
 		"the message mentions all members; in a group only admins and the owner may do that")
-	cmd.Flags().BoolVar(&d.Silent, "silent", false, "nobody is to be disturbed by the message")
+	cmd.Flags().BoolVar(&d.Silent, "silent", false, "ask clients to notify nobody of the message")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd
 }

@@ -55,7 +55,7 @@ func newServe(c *cli) *cobra.Command {
 			summed := repeats.New(lines.Keep(newLog(c.err, conf.Log, level).Handler()))
 			buffer.OnDropped(func(n uint64) {
 				slog.New(summed).Warn(
-					"lines of the log were dropped: whoever takes them was too slow, or could not write them", "lines",
+					"lines of the log were dropped: their reader was too slow or failed", "lines",
 					n)
 			})
 			defer beside(summed.Run)()

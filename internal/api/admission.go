@@ -280,7 +280,7 @@ func overloaded() *im.Error { return &im.Error{Code: im.CodeOverloaded, RetryAft
 var (
 	errTooManyBodies = errors.New("the bodies of all calls under way are too large")
 	errTooManyCalls  = errors.New("too many calls wait")
-	errNobodys       = errors.New("the body of a call that nobody may make is not read")
+	errNobodys       = errors.New("the body of an unauthorized call is not read")
 )
 
 // Read is part of io.Reader.

@@ -103,7 +103,7 @@ func (s *Server) idempotent(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		if err := r.keep(ctx, res.Any()); err != nil {
-			s.log.WarnContext(ctx, "keep answer failed: a repeat will be a new call", "req", callOf(ctx).id, "err", err)
+			s.log.WarnContext(ctx, "storing an answer failed: a repeat will run the call again", "req", callOf(ctx).id, "err", err)
 		}
 		return res, nil
 	}
@@ -228,7 +228,7 @@ func (r *repeat) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	if err := r.put(ctx, store.RecordPut{Check: true, Was: r.claim}); err != nil {
-		r.s.log.WarnContext(ctx, "end claim of a call failed: a repeat has to wait", "req", callOf(ctx).id, "err", err)
+		r.s.log.WarnContext(ctx, "removing the mark of a call failed: a repeat has to wait", "req", callOf(ctx).id, "err", err)
 	}
 }
 

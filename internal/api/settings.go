@@ -160,7 +160,7 @@ func (s *Server) checkSubject(ctx context.Context, a im.Account, m *petrelv1.Cha
 		}
 		return s.wasMember(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
 	case m.User == string(a.User):
-		return im.Errorf(im.CodeInvalid, "settings of a user are of another one")
+		return im.Errorf(im.CodeInvalid, "settings for a user must name another user")
 	case m.User != "":
 		if err := im.User(m.User).Check(); err != nil {
 			return err

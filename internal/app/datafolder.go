@@ -47,7 +47,7 @@ func closeFolder(dir string, log *slog.Logger) error {
 	}
 	owner, ok := i.Sys().(*syscall.Stat_t)
 	if shared := i.Mode()&os.ModeSticky != 0; shared || ok && int(owner.Uid) != os.Geteuid() {
-		log.Warn("other users of this host can enter the data folder, and it is not the server's to close; give the server a folder of its own with mode 0700", "dir", dir, "mode", i.Mode().String())
+		log.Warn("other users of this host can enter the data folder, and the server may not change its mode; give the server a folder of its own with mode 0700", "dir", dir, "mode", i.Mode().String())
 		return nil
 	}
 	root, err := os.OpenRoot(dir) // a link in the folder leads nowhere else

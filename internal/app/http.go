@@ -87,7 +87,7 @@ func (a *App) publicHandler() http.Handler {
 	// without the role gateway, the gateway passes requests for the WebSocket on
 	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusNotFound, map[string]any{"code": im.CodeNoMethod,
-			"message": "this node takes no connections of clients: it has not the role gateway"})
+			"message": "this node takes no connections of clients: it does not have the role gateway"})
 	})
 	if a.site != nil {
 		a.site.Register(mux)

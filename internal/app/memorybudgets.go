@@ -69,11 +69,11 @@ func (b *Budgets) Sum() int64 { return b.Store + b.Conversations + b.Sends + 2*b
 func (b *Budgets) Short() string {
 	switch {
 	case b.Total < leastMemory:
-		return fmt.Sprintf("%s to reckon with is less than %s: the server refuses work with overloaded when it is busy",
+		return fmt.Sprintf("the memory of %s is less than %s: the server refuses work with overloaded when it is busy",
 			config.FormatSize(b.Total), config.FormatSize(leastMemory))
 	case b.Sum() > b.Total/2:
 		return fmt.Sprintf(
-			"the budgets sum up to %s, more than half of the %s to reckon with: the server refuses work with overloaded when they are full; lower store.cache, memory.conversations and limits.admitted",
+			"the budgets sum up to %s, more than half of the memory of %s: the server refuses work with overloaded when they are full; lower store.cache, memory.conversations and limits.admitted",
 			config.FormatSize(b.Sum()), config.FormatSize(b.Total))
 	}
 	return ""

@@ -157,7 +157,7 @@ func (a *App) times() []metrics.Times {
 		{Name: "petrel_request_seconds",
 			Help: "Time from a request on a connection (hello, sync, history, focus, call) to its answer, unless it was refused.", Label: "request", Of: a.hub.Requests},
 		{Name: "petrel_call_seconds",
-			Help: "Time from the moment when a call of the API, over HTTP or a connection, has been read, to its answer.", Label: "method", Of: a.api.Calls},
+			Help: "Time of a call of the API, over HTTP or a connection, from the end of its request to its answer.", Label: "method", Of: a.api.Calls},
 	}
 }
 

@@ -45,7 +45,7 @@ func (a *App) accounts() (user.Options, error) {
 	}
 	if o.Registration == user.AsConfigured && a.loopbackOnly() {
 		a.log.Info(
-			"everybody on this host may register in the default tenant, because no other host reaches the server; accounts.registration says otherwise")
+			"everybody on this host may register in the default tenant, because no other host reaches the server; set accounts.registration to change that")
 	}
 	j := &a.cfg.JWT
 	if j.KeyFile == "" && j.KeysURL == "" {

@@ -138,7 +138,7 @@ func (l *Log) noteFailure(err error) {
 	}
 	switch {
 	case err != nil && !l.failing:
-		l.o.Log.Warn("write the audit log failed: what operators ask for is refused until it is written", "err", err)
+		l.o.Log.Warn("cannot write the audit log: actions of operators are refused until it works again", "err", err)
 	case err == nil && l.failing:
 		l.o.Log.Info("audit log is written again")
 	}

@@ -279,7 +279,7 @@ func earlier(yes bool) string {
 func (c *conversation) placed(p Placing, i uint32, seq, had uint64, op *Op) {
 	switch p {
 	case NoSeq:
-		c.convict(Ghost, 1, seq, op, "%s: seq %d is none", c.id, seq)
+		c.convict(Ghost, 1, seq, op, "%s: %d is not a valid seq", c.id, seq)
 	case Taken:
 		c.convict(Reordered, 1, seq, op, "%s: two entries stand at seq %d, one of them %s", c.id, seq, c.name(i))
 	case Twice:
@@ -289,7 +289,7 @@ func (c *conversation) placed(p Placing, i uint32, seq, had uint64, op *Op) {
 		if op.Kind == OK {
 			class = Duplicate // every ack of a message has the same seq
 		}
-		c.convict(class, 1, seq, op, "%s: %s stands at seq %d and is said to stand at %d", c.id, c.name(i), had, seq)
+		c.convict(class, 1, seq, op, "%s: %s has seq %d, and is reported at seq %d", c.id, c.name(i), had, seq)
 	}
 }
 
@@ -305,7 +305,7 @@ func (c *conversation) readBack(op *Op) {
 		c.changes = append(c.changes, change{op.Seq, u, true})
 	}
 	if op.Seq >= uint64(None) {
-		c.convict(Ghost, 1, op.Seq, op, "%s: seq %d is none", c.id, op.Seq)
+		c.convict(Ghost, 1, op.Seq, op, "%s: %d is not a valid seq", c.id, op.Seq)
 		return
 	}
 	*c.rows.At(op.Seq) = row{op.Body, uint32(op.Rewritten), op.where}
@@ -456,7 +456,7 @@ func (c *conversation) arrive(op *Op) {
 		return
 	}
 	if op.Seq >= uint64(None) {
-		c.convict(Ghost, 1, op.Seq, op, "%s: seq %d is none", c.id, op.Seq)
+		c.convict(Ghost, 1, op.Seq, op, "%s: %d is not a valid seq", c.id, op.Seq)
 		return
 	}
 	if !c.may(op.User, op.Seq, op.Seq) {

@@ -214,7 +214,7 @@ func (c *Cluster) open(w *work, f *feed) {
 	}
 }
 
-var errLostAtOnce = errors.New("its owner was lost before it was known that it is open")
+var errLostAtOnce = errors.New("its owner was lost while the feed was being opened")
 
 // callTime bounds calls of Owners: a connection that hangs must not keep a feed
 // for ever. A node that is Alone waits, because no other node could take the feed.

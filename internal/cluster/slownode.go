@@ -67,7 +67,7 @@ func (c *Cluster) noteSlowLocked(took time.Duration, now time.Time) {
 	}
 	c.slow = slow
 	if slow {
-		c.log.Warn("node is slow: the store answers it late, and the others soon; it owns no feeds until that is over",
+		c.log.Warn("node is slow: the database answers it slowly and other nodes quickly; it owns no feeds until that is over",
 			"took", l.least)
 	} else {
 		c.log.Info("node is not slow any more", "took", took)

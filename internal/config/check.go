@@ -59,7 +59,7 @@ func (c *Config) check() Problems {
 				"set jwt.algorithm to EdDSA, ES256 or RS256")
 		case err != nil || u.Host == "" ||
 			u.Scheme != "https" && (u.Scheme != "http" || !Loopback(net.JoinHostPort(u.Hostname(), "80"))):
-			fail("jwt.keys_url", c.JWT.KeysURL, "somebody on the way could put keys of their own into it",
+			fail("jwt.keys_url", c.JWT.KeysURL, "without TLS, an attacker on the network could replace the keys",
 				"allowed: https://…, and http:// on the loopback")
 		}
 	}

@@ -120,7 +120,7 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "list where a text belongs", file: "[store]\ndir = [\"a\"]", want: []string{"store.dir = a: it is not a text in quotes"}},
 		{name: "bool in quotes", file: "[metrics]\nenabled = \"true\"", want: []string{"true or false without quotes"}},
 		{name: "text without quotes", file: "[store]\ndir = 3", want: []string{"a text in quotes"}},
-		{name: "zero that would let nobody in", file: "[limits]\nconnections_per_ip = 0", want: []string{"0 would let nobody in", "-1 for no limit"}},
+		{name: "zero that would let nobody in", file: "[limits]\nconnections_per_ip = 0", want: []string{"0 would refuse everything", "-1 for no limit"}},
 		{name: "address", file: "[listen]\nhttp = \"8080\"", want: []string{"listen.http = 8080: it is not host:port"}},
 		{name: "port", file: "[listen]\nhttp = \"127.0.0.1:80800\"", want: []string{"up to 65535"}},
 		{name: "body larger than window", file: "[limits]\nwindow_bytes = \"48KiB\"", want: []string{"petrel.toml:2: limits.window_bytes = 48KiB", "(limits.body, from default)", "at least 49KiB"}},

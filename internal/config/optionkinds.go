@@ -105,7 +105,7 @@ func choice(name string, p *string, def string, of []string, doc string) option 
 			return err
 		}
 		if !slices.Contains(of, r.text) {
-			return fmt.Errorf("it is none of them")
+			return fmt.Errorf("it is not an allowed value")
 		}
 		return set(r)
 	}
@@ -310,7 +310,7 @@ func unlimited(name string, p *int64, def int64, doc string) option {
 	set := o.set
 	o.set = func(r raw) error {
 		if n, err := r.int(); err == nil && n == 0 {
-			return fmt.Errorf("0 would let nobody in")
+			return fmt.Errorf("0 would refuse everything")
 		}
 		return set(r)
 	}

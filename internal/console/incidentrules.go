@@ -238,7 +238,7 @@ func (c *Console) refusalIncidents(l *incidentList, now time.Time, t *counted) {
 			}
 		}
 		l.add(degraded, "logins_wrong",
-			fmt.Sprintf("%s of %s logins of a minute were wrong or too many; the most of one address: %d, of %s", wrong,
+			fmt.Sprintf("%s of %s logins in a minute had a wrong password or exceeded a limit; most from one address: %d, from %s", wrong,
 				all, most, from), wrong, all, strconv.FormatUint(most, 10), from)
 	}
 	blamed := im.Code("")

@@ -33,5 +33,5 @@ func (l *inboxLag) check(p *policy.Policy) error {
 	if p.List || l.lag() <= l.limit {
 		return nil
 	}
-	return &im.Error{Code: im.CodeOverloaded, Message: "the lists of conversations are behind", RetryAfter: time.Second}
+	return &im.Error{Code: im.CodeOverloaded, Message: "the lists of conversations are being updated", RetryAfter: time.Second}
 }

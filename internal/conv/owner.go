@@ -121,7 +121,7 @@ func (ow *Owner) leave(err error, left func(*Owner)) error {
 }
 
 // errLate is the reason for the loss of a feed that could not be given away in time.
-var errLate = errors.New("its commits have taken too long for the time in which it is given away")
+var errLate = errors.New("its last commits took longer than the time allowed to give it away")
 
 // giveAway seals the feed, and waits until the Owner is out of service; false: ctx ended first.
 func (ow *Owner) giveAway(ctx context.Context) bool {

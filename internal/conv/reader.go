@@ -169,7 +169,7 @@ func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (
 		}
 		// The former row was dropped, so its commit has been published meanwhile.
 		now := c.point.Load().pos
-		im.Assert(now > at, "row %d of %s is of commit %d, published is %d, and nobody kept what it said", q, c.id, pos,
+		im.Assert(now > at, "row %d of %s is of commit %d, published is %d, and its former row is missing", q, c.id, pos,
 			at)
 		at = now
 	}

@@ -58,7 +58,7 @@ func noConversation() *im.Error { return &im.Error{Code: im.CodeNoConversation} 
 // noTarget refuses a message, edit, recall, reaction or pin that refers to the entry q. The user may not read
 // q, or q is no message for it.
 func noTarget(q im.Seq) error {
-	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
+	return im.Errorf(im.CodeNoTarget, "entry %d does not exist for you, or does not allow this", q)
 }
 
 // NoSource returns the one answer to a forward of a message that does not exist, or that its sender may not

@@ -102,7 +102,7 @@ func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
 	}
 	c.resets.Add(1)
 	c.o.Log.ErrorContext(ctx,
-		"feed was trimmed or damaged before a consumer had read it: it does not know of what happened in conversations that nobody has used since",
+		"feed was trimmed or damaged before a consumer had read it: the consumer misses changes in conversations without later activity",
 		"consumer", c.o.Name, "feed", c.o.Feed, "from", uint64(c.done), "to", uint64(first), "rebuild", uint64(upTo))
 	c.done, c.rebuild = first, upTo
 	return nil

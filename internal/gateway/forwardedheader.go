@@ -66,7 +66,7 @@ func (g *Gateway) setClient(r *http.Request) {
 func (g *Gateway) logProxyHost(proxy netip.Addr) {
 	g.logOnce(slog.LevelInfo,
 		"a request seems to come from the host of a trusted proxy itself; if it came from elsewhere, "+
-			"a proxy on its way passes neither the name nor the address of the client on", "proxy", proxy, "header",
+			"a proxy on its way passes on neither Host nor the client's address", "proxy", proxy, "header",
 		g.o.ProxyHeader)
 }
 
@@ -74,8 +74,8 @@ func (g *Gateway) logProxyHost(proxy netip.Addr) {
 // another header in which it may have named one.
 func (g *Gateway) warnNoClient(proxy netip.Addr, header, unread string) {
 	g.logOnce(slog.LevelWarn,
-		"a trusted proxy names no client: the limits for an IP address hold for all that come through it "+
-			"together, until it does so in this header", "proxy", proxy, "header", header, "unread", unread)
+		"a trusted proxy names no client: all clients behind it share the limits of one IP address "+
+			"until it names them in this header", "proxy", proxy, "header", header, "unread", unread)
 }
 
 // unread returns another header than read in which the request has addresses; "": none.

@@ -53,7 +53,7 @@ var table = [...]limit{
 	{
 		name: limitOfAll, of: waiting, counts: []kind{greeted, waiting},
 		bound: func(l *limits) int { return l.options().Connections },
-		text:  "the server has all the connections it takes", after: 5 * time.Second,
+		text:  "the server has reached its limit of connections", after: 5 * time.Second,
 	},
 	{
 		name: limitOfAddress, of: waiting, counts: []kind{greeted}, perSource: true,
@@ -88,7 +88,7 @@ var (
 	handshakes     = limit{name: limitOfHandshakes, text: "too many handshakes are under way", after: time.Second}
 )
 
-const textOfHTTP = "the server has all the HTTP connections it takes"
+const textOfHTTP = "the server has reached its limit of HTTP connections"
 
 // maxHTTPPerIP bounds the connections that one source has to the HTTP server. Timeouts of the HTTP server end
 // unfinished requests and idle connections.

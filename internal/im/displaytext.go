@@ -27,7 +27,7 @@ func CheckShown(field, text string, limit int) error {
 		}
 	}
 	if !visible {
-		return Errorf(CodeInvalid, "nobody can see this %s: it has blanks and signs only that show nothing", field)
+		return Errorf(CodeInvalid, "%s has only blanks and invisible characters", field)
 	}
 	return nil
 }

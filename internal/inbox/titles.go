@@ -74,7 +74,7 @@ func Titles(ctx context.Context, st store.Store, t im.Tenant, prefix string, tok
 	limit int) (list []Titled, next []byte, err error) {
 	begins := append([]byte{byTitle}, user.Searched(prefix)...)
 	if !bytes.HasPrefix(token, begins) && len(token) > 0 {
-		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these conversations")
+		return nil, nil, im.Errorf(im.CodeInvalid, "the page token belongs to another search")
 	}
 	var last []byte
 	err = store.RecordsBehind(ctx, st, store.Titles, t, begins, token, down, func(key, value []byte) bool {

@@ -265,7 +265,7 @@ func (m *Maintenance) Finalize(ctx context.Context) (*petrelv1.FinalizeClusterRe
 			return nil, ctx.Err()
 		}
 		if err := tooOld(m.o.Cluster.Status().Nodes, to); err != nil {
-			return nil, im.Errorf(im.CodeNotNow, "the level was raised, but meanwhile: %s", err.Message)
+			return nil, im.Errorf(im.CodeNotNow, "the level was raised, but an older node has started: %s", err.Message)
 		}
 		m.o.Log.Info("stored format raised", "from", from, "to", to)
 	}

@@ -35,7 +35,7 @@ const (
 )
 
 // ErrEnded says that the feed was given away or lost.
-var ErrEnded = errors.New("no change of a note is taken any more")
+var ErrEnded = errors.New("the feed was given away or lost")
 
 // loaded is a conversation that package conv has in memory.
 type loaded interface {

@@ -191,7 +191,7 @@ func (os *Operators) AuthenticateKey(ctx context.Context, key string) (Key, erro
 	}
 	if rec == nil || rec.User != "" {
 		return Key{}, im.Errorf(im.CodeUnauthenticated,
-			"this admin key is none of this server: it was revoked, or is one of another store")
+			"this server does not know the admin key: it was revoked, or belongs to another store")
 	}
 	return os.key(ctx, sum[:], rec)
 }

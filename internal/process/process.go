@@ -41,7 +41,7 @@ func Freeze(pids ...int) error {
 	for _, pid := range pids {
 		for runs(pid) {
 			if time.Now().After(end) {
-				return fmt.Errorf("process %d runs on after SIGSTOP", pid)
+				return fmt.Errorf("process %d still runs after SIGSTOP", pid)
 			}
 			time.Sleep(time.Millisecond)
 		}

@@ -97,7 +97,7 @@ func (v *visit) version(ctx context.Context) (*seen, bool) {
 	isPetrel := json.Unmarshal(a.body, &s) == nil && s.Protocol != nil
 	switch {
 	case a.status == http.StatusOK && isPetrel && s.Client == "":
-		v.note(check, Fail, "run the doctor of its release", "version %s is older than this command", s.Version)
+		v.note(check, Fail, "use the doctor of the server's release", "version %s is older than this command", s.Version)
 	case a.status == http.StatusOK && isPetrel:
 		v.note(check, OK, "", "Petrel %s answers", s.Version)
 		v.checkReadiness(ctx)
@@ -152,7 +152,7 @@ func (v *visit) checkClient(s *seen) {
 		v.note(check, OK, "", "the server takes this client for %s, which it is", s.Client)
 	case err != nil || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast():
 		v.note(check, Warn, "if that is the proxy: have it set X-Forwarded-For to the address of the client, and name it in listen.trusted_proxies; the log of the server says which is missing",
-			"the server takes this client for %s, and here it is %s: all who come through a proxy that names nobody have the limits of one address", s.Client, v.local)
+			"the server takes this client for %s, and here it is %s: clients behind a proxy that does not name them share the limits of one address", s.Client, v.local)
 	default:
 		v.note(check, OK, "", "the server takes this client for %s; here it is %s", s.Client, v.local)
 	}

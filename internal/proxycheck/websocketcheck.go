@@ -16,7 +16,7 @@ import (
 const hello = `{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":"none","device":"doctor","client":"petrel doctor"}}`
 
 // silence is advice about long silence, for which no check can wait.
-const silence = "Whether a connection may be silent shows with time: let the proxy wait for more than 90 s (nginx: proxy_read_timeout)"
+const silence = "No check can wait for a long silence: set the proxy's read timeout to more than 90 s (nginx: proxy_read_timeout)"
 
 // checkWebSocket connects as a page of the server does, and sends a hello.
 func (v *visit) checkWebSocket(ctx context.Context) {

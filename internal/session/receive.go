@@ -85,7 +85,7 @@ func (s *Session) limitUnmetered() *im.Error {
 	if s.rareStateOrNew().unmetered.Take(s.hub.o.Now(), rate.Per(unmeteredPerSecond/unmeteredStep, time.Second,
 		unmeteredBurst/unmeteredStep)) > 0 {
 		return &im.Error{Code: im.CodeTooManyConnections,
-			Message: "the connection goes on to ask for what it is refused, or for pongs", RetryAfter: time.Second}
+			Message: "too many pings or refused requests on this connection", RetryAfter: time.Second}
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
 	case err != nil, !policy.Of(c.Kind()).Signals:
 		return key, im.Errorf(im.CodeInvalid, "conv is the id of a direct conversation or of a group")
 	case f.HoldMs > 0 && !policy.Of(c.Kind()).HeldSignals:
-		return key, im.Errorf(im.CodeInvalid, "only in a direct conversation a signal is held")
+		return key, im.Errorf(im.CodeInvalid, "only a signal to a direct conversation may have hold_ms")
 	}
 	key.Conv = c
 	return key, nil

@@ -122,7 +122,7 @@ func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (I
 func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32,
 	choice string) (Info, error) {
 	if policy > last {
-		return Info{}, im.Errorf(im.CodeInvalid, "policy is %s", choice)
+		return Info{}, im.Errorf(im.CodeInvalid, "policy must be %s", choice)
 	}
 	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
 		*of(u) = policy

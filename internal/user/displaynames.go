@@ -54,7 +54,7 @@ func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, toke
 	}
 	begins := []byte(Searched(prefix))
 	if !bytes.HasPrefix(token, begins) && len(token) > 0 {
-		return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page of these users")
+		return nil, nil, im.Errorf(im.CodeInvalid, "the page token belongs to another search")
 	}
 	var keys [][]byte
 	err = store.RecordsBehind(ctx, us.store, store.DisplayNames, t, begins, token, down, func(key, _ []byte) bool {

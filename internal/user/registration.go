@@ -195,5 +195,5 @@ func (c *change) useInvitation(t im.Tenant, key, value []byte) (err error) {
 }
 
 func registrationClosed() error {
-	return im.Errorf(im.CodeForbidden, "registration is closed, or open only to those with an invitation that is valid")
+	return im.Errorf(im.CodeForbidden, "registration is closed, or needs a valid invitation")
 }

@@ -37,7 +37,7 @@ func TestRegistrationIsATenantsSetting(t *testing.T) {
 				w.no(err)
 				return
 			}
-			if w.wantCode(what, err, im.CodeForbidden); err != nil && err.Error() != "registration is closed, or open only to those with an invitation that is valid" {
+			if w.wantCode(what, err, im.CodeForbidden); err != nil && err.Error() != "registration is closed, or needs a valid invitation" {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

@@ -180,7 +180,7 @@ func (c *Client) do(input func(k *core)) {
 		}
 	}
 	for _, line := range k.out.remarks {
-		c.log.Warn("the client meets trouble", "err", line)
+		c.log.Warn("the client has a problem", "err", line)
 	}
 	if k.out.woken {
 		signal(c.wake)

@@ -237,7 +237,7 @@ func (c *core) stepLive() {
 	lv, now := c.live, c.now
 	if lv.back && !lv.syncing { // P-6.8
 		lv.back = false
-		c.remark("the server has gone back to an earlier state: what it said is dropped")
+		c.remark("the server has gone back to an earlier state: the client drops its copies and syncs again")
 		c.forget()
 		c.startSync()
 	}

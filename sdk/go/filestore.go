@@ -76,7 +76,7 @@ func (l *logFile) open() error {
 	case err != nil:
 		return err
 	case string(head) != fileHeader:
-		return errors.New("this is no store")
+		return errors.New("the file is not a store of this SDK")
 	}
 	l.size = int64(len(head))
 	r := bufio.NewReaderSize(io.NewSectionReader(l.f, l.size, info.Size()-l.size), 1<<20)

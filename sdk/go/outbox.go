@@ -31,7 +31,7 @@ type Draft struct {
 	Data []byte
 
 	ReplyTo uint64 // seq of the entry that the message answers; 0: none
-	Silent  bool   // nobody is to be disturbed by the message
+	Silent  bool   // ask clients to notify nobody of the message
 
 	// Thread is the seq of the message to whose thread this one belongs; 0: none. Such a
 	// message does not count as unread unless it has AlsoMain. Spec: P-5.12.
@@ -369,7 +369,7 @@ func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 			return true, false
 		case o.stale && !o.look:
 			c.giveUp(o, &Error{Code: CodeNoTarget,
-				Message: "the server has gone back to an earlier state: the target is from before", Settled: true})
+				Message: "the server has gone back to an earlier state: the target belongs to the lost history", Settled: true})
 			c.out.woken = true
 			continue
 		case o.fresh:

@@ -104,7 +104,7 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 	case err == nil && strings.HasPrefix(line, "INFO "):
 		return conn, r, nil
 	case err == nil:
-		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says %q", ErrRefused, line)
+		return nil, nil, fmt.Errorf("%w: the server there is not a node; its first line is %q", ErrRefused, line)
 	case o.TLS != nil:
 		return nil, nil, refusedTLS(err) // the server sees our certificate only now, and refuses it
 	}
@@ -115,7 +115,7 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 		if string(e.RecordHeader[:]) == "INFO " {
 			return nil, nil, nil // a node that is slow to start
 		}
-		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says nothing by itself and has no TLS",
+		return nil, nil, fmt.Errorf("%w: the server there is not a node; it sends nothing by itself and has no TLS",
 			ErrRefused)
 	}
 	if err == nil || refusedTLS(err) != nil {

@@ -84,7 +84,7 @@ func (d *damage) places(known damagedRanges) []string {
 	var all []string
 	d.mu.Lock()
 	for file := range d.files {
-		all = append(all, file+": not known yet what")
+		all = append(all, file+": its lost data is not known yet")
 	}
 	d.mu.Unlock()
 	for _, r := range known {

@@ -100,7 +100,7 @@ func (p place) leaveMarkers(log *slog.Logger, id uint64) {
 			continue
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			log.Info("no marker beside the data folder: set store.id, so that an unmounted volume is not taken for a new store", "store", hex(id), "err", err)
+			log.Info("cannot write a marker beside the data folder: set store.id, or an unmounted volume may be taken for a new store", "store", hex(id), "err", err)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func repair(o Options, p place) (Report, error) {
 	d, damaged := errors.AsType[*Damaged](err)
 	switch {
 	case err == nil: // a start finds no fault; the tables are read below
-		r.Found = &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}
+		r.Found = &Damaged{Dir: p.dir, Missing: "a part of the stored data cannot be read"}
 	case damaged && !d.Rewound:
 		r.Found = d
 		if err := p.checkManifest(); err != nil {
@@ -401,14 +401,14 @@ func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
 	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log)})
 	if err != nil {
-		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
+		return fmt.Errorf("the repaired database cannot be read: %w; restore a backup", err)
 	}
 	err = f.load(&own{db: db})
 	if e := db.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
-		return fmt.Errorf("what is left is not a store: %w; restore a backup", err)
+		return fmt.Errorf("the repaired database is not a store: %w; restore a backup", err)
 	}
 	r.Recovered, r.RecoveredMs = f.last.n, f.last.timeMs
 	if _, acked := p.witnessed(); acked.n > f.last.n {

@@ -35,7 +35,7 @@ func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 	}
 	db, err := openPebble(o.unchecked(), &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log), wit: w, inv: inv})
 	if err != nil {
-		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
+		return fmt.Errorf("the repaired database cannot be read: %w; restore a backup", err)
 	}
 	s := &settler{Store: Store{db: db, out: newFailure(o.Log)}, r: r, heads: map[im.Key]im.Seq{}, ranges: ranges}
 	err = caught(func() error {
@@ -56,7 +56,7 @@ func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("settle what is lost: %w", err)
+		return fmt.Errorf("settle the damaged ranges: %w", err)
 	}
 	return nil
 }

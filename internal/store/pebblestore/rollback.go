@@ -20,11 +20,11 @@ func (s *Store) Refute(proof string) {
 	select {
 	case err := <-noted:
 		if err != nil {
-			s.log.Error("note that the store is an earlier state failed: the next start does not know of it", "err",
+			s.log.Error("could not write the note that the store is an earlier state: the next start will not know", "err",
 				err)
 		}
 	case <-time.After(noteWait):
-		s.log.Error("note that the store is an earlier state failed: the disk does not answer")
+		s.log.Error("could not write the note that the store is an earlier state: the disk does not answer")
 	}
 	s.out.fail(fmt.Errorf("%w: %s", store.ErrRewound, proof))
 }

@@ -257,7 +257,7 @@ func mendTable(po *pebble.Options, fs vfs.FS, dir, to string, t table) (*loss, e
 			return lost, pad(fs, to, int64(m.Size), int64(t.size), format.FooterSize())
 		}
 	}
-	return nil, fmt.Errorf("what is left of table %s does not fit into its %d bytes", t.name, t.size)
+	return nil, fmt.Errorf("the readable part of table %s does not fit into its %d bytes", t.name, t.size)
 }
 
 // tableWriter is a new table file.

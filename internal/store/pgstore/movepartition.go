@@ -412,7 +412,7 @@ func (m *move) copy(ctx context.Context, table, where string) error {
 			_, err = m.to.PgConn().CopyTo(ctx, got, read)
 		}
 		if err == nil && !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
-			err = fmt.Errorf("what was copied of %s is not what is there then: %w", t.name, store.ErrCorrupt)
+			err = fmt.Errorf("the copy of %s differs from its source: %w", t.name, store.ErrCorrupt)
 		}
 		if err != nil {
 			return err

@@ -71,7 +71,7 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 		return err
 	}
 	if state == nil {
-		return fmt.Errorf("it says not what it is: %w", store.ErrCorrupt)
+		return fmt.Errorf("it has no record of its identity: %w", store.ErrCorrupt)
 	}
 	next, err := d.positions(ctx, c.PgConn())
 	if err != nil {

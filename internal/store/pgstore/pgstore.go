@@ -169,7 +169,7 @@ func (s *Store) Refute(proof string) {
 		g.Go(func() error { return d.refute(ctx, proof) })
 	}
 	if err := g.Wait(); err != nil {
-		s.log.Error("note that the store is an earlier state failed: the next start does not know of it", "err", err)
+		s.log.Error("could not write the note that the store is an earlier state: the next start will not know", "err", err)
 	}
 	s.out.fail(fmt.Errorf("%w: %s", store.ErrRewound, proof))
 }

@@ -69,7 +69,7 @@ func (d *database) lack(feeds []missingCommits) error {
 	ctx, cancel := context.WithTimeout(context.Background(), refuteTime)
 	defer cancel()
 	if err := d.refute(ctx, proof); err != nil {
-		d.log.Error("note that commits are missing failed: the other nodes find out by themselves", "database", d.name,
+		d.log.Error("could not record that commits are missing: the other nodes find out by themselves", "database", d.name,
 			"err", err)
 	}
 	return d.out.err()
@@ -187,7 +187,7 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 	}
 	for n, list := range lost {
 		if len(list) > 0 {
-			s.log.Error("a node has acked commits in a former generation that this one lacks", "node", from, "database",
+			s.log.Error("the database lacks commits that a node acked in an earlier generation", "node", from, "database",
 				s.dbs[n].name, "feeds", len(list))
 			_ = s.dbs[n].lack(list) // Failed reports it
 		}

@@ -76,7 +76,7 @@ func (w *waits) ask(ctx context.Context) *Problem {
 		}
 	case kind == "Lock":
 		return &Problem{
-			Code: "database_waits", What: w.d.host(c) + " lets somebody else change the schema first",
+			Code: "database_waits", What: w.d.host(c) + " waits for another session that changes the schema",
 			Fix: "wait for the other node, or look in pg_locks who holds petrel.migrations",
 		}
 	}

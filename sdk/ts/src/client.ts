@@ -309,7 +309,7 @@ export class Client extends Views {
     const now = this.turns.read((core) => outgoing(core, id))
     if (now?.state === 'sending') this.#fates.set(id, fate)
     else if (now) fate.resolve(now)
-    else fate.reject(refused('invalid', `there is no message ${id} on its way`))
+    else fate.reject(refused('invalid', `there is no pending message with the id ${id}`))
     return fate
   }
 

@@ -129,7 +129,7 @@ export class TestServer implements Transport {
     if (f.ping) return { pong: {} }
     if (f.pong) return undefined
     if (f.call) return this.#call(s.user, f.call)
-    return refusal('unsupported', 'the server of the test does not do that')
+    return refusal('unsupported', 'the test server does not support this request')
   }
 
   #send(s: Session, send: SendJson): ServerFrameJson {

@@ -144,7 +144,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   }
   const again = (): void => anew((was) => was?.renew())
   const other = (user: string): void => {
-    const error = refused('invalid', `the token is of ${user}, the element is for ${now.user}`, 'let the attribute user name whom the token is for')
+    const error = refused('invalid', `the token belongs to ${user}, but the attribute user is ${now.user}`, 'set the attribute user to the user of the token')
     const was = refuse(error)
     void was?.forget(error).catch(failed).then(() => was.release())
   }

@@ -43,7 +43,7 @@ export class PageLogin {
     const answer = typeof ask === 'function' ? await ask({ device: this.#device, refused: refusedToken, signal }) : ask
     if (answer === '') throw refused('unauthenticated', 'the page gives no token', 'give <petrel-chat> a token, or a token-url')
     if (typeof answer === 'string') return { accessToken: answer }
-    if (answer.user && answer.user !== this.#user) throw refused('invalid', `the login is of ${answer.user}, the element is for ${this.#user}`)
+    if (answer.user && answer.user !== this.#user) throw refused('invalid', `the login belongs to ${answer.user}, but the attribute user is ${this.#user}`)
     const { accessExpiresMs = 0, refreshExpiresMs = 0 } = answer
     return { ...answer, user: this.#user, accessExpiresMs: String(accessExpiresMs), refreshExpiresMs: String(refreshExpiresMs) }
   }
