@@ -26,18 +26,6 @@ var apiRules = []rule{
 		guards:  []guard{{"internal/api", "^TestStreamsOfAStrangerMakeRoom$"}},
 	},
 	{
-		name:    "admit-all-streams-at-once",
-		holds:   "only as many streams of clients as there are turns are admitted at one moment",
-		patches: []patch{{"internal/api/http2streams.go", `x.takeTurn(s.admission.turns)`, `_ = x.takeTurn`}},
-		guards:  []guard{{"internal/api", "^TestStreamsAreAdmittedInTurn$"}},
-	},
-	{
-		name:    "streams-keep-their-turns",
-		holds:   "a stream whose body does not come holds no turn of those that are admitted",
-		patches: []patch{{"internal/api/admission.go", `b.call.stream.endTurn()`, ``}},
-		guards:  []guard{{"internal/api", "^TestStreamsAreAdmittedInTurn$"}},
-	},
-	{
 		name:    "encode-all-at-once",
 		holds:   "large requests and answers take turns while they are decoded and encoded",
 		patches: []patch{{"internal/api/codec.go", `if bytes <= large {`, `if true {`}},
