@@ -17,7 +17,6 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
-	"github.com/petrel-im/petrel/internal/share"
 )
 
 // Bounds of calls without a credential.
@@ -39,7 +38,7 @@ const (
 )
 
 // admission bounds the memory of request bodies before and while they are decoded, and of answers until they
-// are written.
+// are written. The zero value is ready.
 type admission struct {
 	rates, inside rate.Addresses // of calls without a credential, on listen.http and on listen.admin
 	refusals      rate.Addresses // of calls on listen.http
@@ -48,9 +47,8 @@ type admission struct {
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
 	hosts   map[netip.Prefix]int // number of these by host
 
-	bodies, answers underWay    // of the other calls
-	streams         [2]streams  // by listener
-	turns           share.Turns // of streams of clients that are admitted
+	bodies, answers underWay   // of the other calls
+	streams         [2]streams // by listener
 }
 
 // reader is a body that is being read. stop ends the read.
@@ -98,7 +96,6 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 // its host, it ends the read that began first: that client is slow, and the others must not wait for it.
 // Codes: too_large, invalid, overloaded.
 func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit, most int) ([]byte, error) {
-	callOf(r.Context()).stream.endTurn()
 	control := http.NewResponseController(w)
 	x := &reader{host: host, stop: func() {
 		// An error means that the connection has no deadlines: then the server's own limit holds.
@@ -288,7 +285,6 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.call.caller == nil {
 		return 0, errNobodys
 	}
-	b.call.stream.endTurn()
 	n, err := b.ReadCloser.Read(p)
 	owner, part := b.call.caller.owner()
 	if n > 0 && !b.s.admission.bodies.grow(owner, n, b.s.o.UnderWayBytes, b.s.o.UnderWayBytes/part) {

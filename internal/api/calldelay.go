@@ -18,7 +18,7 @@ func (s *Server) awaitPace(ctx context.Context, c *call, bytes int) *im.Error {
 	}
 	c.counted = max(bytes, rate.PerToken)
 	wait, err := s.o.Pace.Take(s.o.Now(), c.caller.identity.Account, bytes)
-	pause(ctx, c, wait)
+	pause(ctx, wait)
 	return err
 }
 
@@ -31,12 +31,11 @@ func lengthOf(h http.Header) int {
 	return n
 }
 
-// pause has a call wait until the time is over or the caller has gone.
-func pause(ctx context.Context, c *call, wait time.Duration) {
+// pause waits until the time is over or the caller has gone.
+func pause(ctx context.Context, wait time.Duration) {
 	if wait <= 0 {
 		return
 	}
-	c.stream.endTurn()
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
@@ -63,5 +62,5 @@ func (s *Server) slowRefusals(r *http.Request, c *call) {
 	if wait > time.Second {
 		wait = rate.Late()
 	}
-	pause(r.Context(), c, wait)
+	pause(r.Context(), wait)
 }

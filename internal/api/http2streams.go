@@ -9,7 +9,6 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
-	"github.com/petrel-im/petrel/internal/share"
 )
 
 const (
@@ -43,8 +42,6 @@ type stream struct {
 	e    *list.Element // nil: it does not wait for its client
 	kept bool          // it is that of an admin key
 	over bool          // it has been ended, and does not count
-
-	turns share.Turns // the stream has a turn of these; nil: it has none. Of the handler's goroutine
 }
 
 // enterStream counts a request of HTTP/2 until leave is called. At the bound it ends the oldest stream that
@@ -63,27 +60,7 @@ func (s *Server) enterStream(on Listener, w http.ResponseWriter, r *http.Request
 		return nil, false
 	}
 	c.stream = x
-	if on == Public {
-		x.takeTurn(s.admission.turns)
-	}
-	return func() { x.endTurn(); x.leave() }, true
-}
-
-// takeTurn waits for a turn in which the stream is admitted: its headers are judged, and its caller is
-// identified. A client may begin a hundred streams of each of its connections at one moment. If the handlers of
-// all of them ran at once, the sends of other users would wait behind them for the processor.
-func (x *stream) takeTurn(turns share.Turns) {
-	turns.Begin()
-	x.turns = turns
-}
-
-// endTurn passes the turn on, before the stream waits for something: its body, a pace, a worker or its client.
-// nil: there is no stream. It may be called more than once.
-func (x *stream) endTurn() {
-	if x != nil && x.turns != nil {
-		x.turns.End()
-		x.turns = nil
-	}
+	return x.leave, true
 }
 
 // enter reserves a slot within the bounds of all and of the host. The stream then waits for the client to
@@ -163,7 +140,6 @@ func (x *stream) waits(waits bool) {
 	if x == nil {
 		return
 	}
-	x.endTurn()
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
 	h := x.of.hosts[x.host]

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -141,55 +140,6 @@ func TestStreamsThatNobodyReadsAreBounded(t *testing.T) {
 		answered("when they have ended", "192.0.2.1:2")
 		if s := &w.srv.admission.streams[Public]; s.all != 0 || len(s.hosts) != 0 {
 			t.Errorf("%d requests of %d addresses count in the end", s.all, len(s.hosts))
-		}
-	})
-}
-
-// As many streams of clients as there are turns are admitted at one moment; operators and requests of
-// HTTP/1 need none. A stream that waits, for its body or anything else, holds no turn.
-func TestStreamsAreAdmittedInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.makeUsers("", "alice")
-		token := w.token("alice")
-		doors := map[Listener]http.Handler{Public: w.srv.handle(Public, http.NotFoundHandler()), Inside: w.srv.handle(Inside, http.NotFoundHandler())}
-		ask := func(d Listener, major int, body io.Reader) <-chan int {
-			r, answer, code := httptest.NewRequest(http.MethodPost, "/petrel.v1.AccountService/GetAccount", body), httptest.NewRecorder(), make(chan int, 1)
-			r.ProtoMajor = major
-			r.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}}
-			go func() {
-				doors[d].ServeHTTP(&waiting{answer, make(chan struct{})}, r)
-				code <- answer.Code
-			}()
-			synctest.Wait()
-			return code
-		}
-		turns := w.srv.admission.turns
-		for range 3 * cap(turns) {
-			bodies, end := io.Pipe()
-			defer end.Close() //nolint:errcheck // never fails
-			ask(Public, 2, bodies)
-		}
-		if code := ask(Public, 2, strings.NewReader("{}")); len(code) != 1 || <-code != http.StatusOK {
-			t.Fatal("a call waits for those whose bodies do not come")
-		}
-		for range cap(turns) {
-			turns.Begin()
-		}
-		late := ask(Public, 2, strings.NewReader("{}"))
-		for what, code := range map[string]<-chan int{"of HTTP/1": ask(Public, 1, strings.NewReader("{}")), "to the address of operators": ask(Inside, 2, strings.NewReader("{}"))} {
-			if len(code) != 1 {
-				t.Errorf("a call %s waits for a turn", what)
-			}
-		}
-		if len(late) != 0 {
-			t.Error("one more stream was admitted without a turn")
-		}
-		for range cap(turns) {
-			turns.End()
-		}
-		if code := <-late; code != http.StatusOK {
-			t.Errorf("the call that waited: %d", code)
 		}
 	})
 }

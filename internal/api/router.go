@@ -105,7 +105,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 		defer leave()
 		defer s.releaseAnswer(c)
 		if follows(&m, r.Header) {
-			c.stream.endTurn()
 			s.follow(w, r, leave)
 			return
 		}
@@ -113,7 +112,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	case strings.HasPrefix(r.URL.Path, "/petrel."):
 		s.refuse(a, r, &im.Error{Code: im.CodeNoMethod})
 	default:
-		c.stream.endTurn()
 		next.ServeHTTP(w, r)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"time"
 
 	"connectrpc.com/connect"
@@ -163,7 +162,6 @@ func New(o Options) *Server {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route, table: table}
-	s.admission.turns = share.NewTurns(2 * runtime.GOMAXPROCS(0)) // some read the store
 	s.followers, s.ending = make(chan struct{}, cmp.Or(o.Followers, maxFollowers)), make(chan struct{})
 	s.Refusals = measure.NewCounts(im.Codes()...)
 	s.Calls, s.Logins = map[string]*measure.Histogram{}, map[string]*measure.Counts{}
