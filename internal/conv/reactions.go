@@ -58,7 +58,10 @@ func (re *reactions) change(ctx context.Context, by Query, x *note.Change) (*pet
 	if by.User == "" || in.members.Role(by.User) == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
-	if err = re.reader.noteTarget(ctx, c, at, in, by.User, x.Seq, x.Removed); err == nil && x.Emoji == "" {
+	if err = re.reader.noteTarget(ctx, c, at, in, by.User, x.Seq, x.Removed); err == nil && in.record.Frozen {
+		err = &im.Error{Code: im.CodeFrozen} // P-8.12
+	}
+	if err == nil && x.Emoji == "" {
 		err = re.mayPin(ctx, c, at, in, x)
 	}
 	if err != nil {
@@ -94,7 +97,7 @@ func (re *reactions) mayPin(ctx context.Context, c *conv, at point, in *info, x 
 
 // Reactions lists the users who reacted to an entry, ascending by user, from the first one after q.After on;
 // with q.Emoji only those who reacted with it. Codes: no_conversation, not_member (of a former member),
-// no_target, frozen. Spec: P-5.11.
+// no_target. Spec: P-5.11.
 func (re *reactions) Reactions(ctx context.Context, by Query,
 	q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
 	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
