@@ -326,7 +326,7 @@ func (r *run) assemble(all []greeted) error {
 	}
 	g.comers = r.p.inTasks() || r.p.comeBack()
 	if r.p.comeBack() {
-		g.gone, g.seldom = make(chan goner, len(g.conns)), r.p.KillS > 0
+		g.gone, g.seldom = make(chan lostConn, len(g.conns)), r.p.KillS > 0
 	}
 	for i, id := range r.groups {
 		first, members := 0, len(all)
@@ -346,8 +346,8 @@ func (r *run) assemble(all []greeted) error {
 	if h := r.p.Routine; h != nil {
 		each := float64(r.p.Connections) / 3600 * r.p.Speed
 		g.habits = &pastime{logins: h.Logins * each, opens: h.Opens * each}
-		g.errand = g.ask(taskHistory, nil, 0, 0, nil, isHistory)
-		g.errand.free = true
+		g.series = g.ask(taskHistory, nil, 0, 0, nil, isHistory)
+		g.series.free = true
 	}
 	return g.joinGroups(all)
 }

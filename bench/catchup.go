@@ -22,7 +22,7 @@ const defaultRetryMs = 100
 // refusal handles an error frame.
 func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	g.errors[e.Code]++
-	if id > controlID && e.Retryable && (g.gone != nil || g.errand == nil) {
+	if id > controlID && e.Retryable && (g.gone != nil || g.series == nil) {
 		c.refused = true // comeAndGo asks again, at the next joinTurn
 		g.asksPutOff[e.Code]++
 	}
@@ -63,11 +63,12 @@ func (g *generator) dueRetries(now int64) {
 	g.retries = rest
 }
 
-// request sends a frame under an id of its own. If it belongs to the errand, the time to its answer is measured.
+// request sends a frame under an id of its own. If it belongs to the request series, the time to its answer is
+// measured.
 func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.controls++
 	f.Id = controlID + g.controls
-	if g.errand != nil && g.errand.is(f) {
+	if g.series != nil && g.series.is(f) {
 		c.askID, c.asked = f.Id, g.now()
 	}
 	g.send(c, f)
@@ -101,7 +102,7 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 			continue
 		}
 		v.Head = max(v.Head, state.Head)
-		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && (g.errand == nil || g.errand.free) {
+		if st := v.stream(c.index); st != nil && st.Lowest() <= state.Head && (g.series == nil || g.series.free) {
 			g.fallBehind(c, state.Conv)
 			g.askHistory(c, state.Conv, st.Lowest()-1)
 		}
@@ -117,10 +118,10 @@ func (g *generator) askHistory(c *conn, conv string, after uint64) {
 }
 
 // historyPage handles a page of history, and requests the next one. Missed messages count as delivered, unless
-// the errand only compares.
+// the request series only compares.
 func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	g.pages++
-	last, compares := uint64(0), g.errand != nil && g.errand.compares
+	last, compares := uint64(0), g.series != nil && g.series.compares
 	for _, m := range p.Messages {
 		e := entryOf(m)
 		since := uint64(0)
@@ -174,7 +175,7 @@ func (g *generator) readNext(c *conn) {
 		return
 	}
 	after := uint64(0)
-	if v := g.audit.named([]byte(c.unread[0])); v != nil && (g.errand == nil || !g.errand.compares) {
+	if v := g.audit.named([]byte(c.unread[0])); v != nil && (g.series == nil || !g.series.compares) {
 		after = v.stream(c.index).Lowest() - 1
 	}
 	g.askHistory(c, c.unread[0], after)

@@ -9,16 +9,16 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// This file has the connections that come, end and come back while the generator runs, and the errands.
+// This file has the connections that come, end and come back while the generator runs, and the series of requests.
 
-// comer is a new connection for the generator to take over.
-type comer struct {
+// newConn is a new connection for the generator to take over.
+type newConn struct {
 	index int
 	greeted
 }
 
-// goner is a connection that has ended and is to come back.
-type goner struct {
+// lostConn is a connection that has ended and is to come back.
+type lostConn struct {
 	index int
 	token []byte // of its last sync page
 	at    time.Time
@@ -30,16 +30,16 @@ const joinTurn = time.Second
 // wentAway is the reason for the end of a connection that its client closed.
 const wentAway = "went away"
 
-// errand is a series of requests of some connections. Each connection makes its next request when the last one is
-// answered.
-type errand struct {
+// requestSeries is a series of requests of some connections. Each connection makes its next request when the
+// last one is answered.
+type requestSeries struct {
 	name   string
 	conns  []*conn
 	atOnce int                                // connections that ask at a time
 	each   int                                // requests of each connection
 	next   func(c *conn) bool                 // makes the next request; false: there is none
-	is     func(f *petrelv1.ClientFrame) bool // reports whether a request belongs to the errand
-	free   bool                               // generator.live makes the requests; the errand only times them
+	is     func(f *petrelv1.ClientFrame) bool // reports whether a request belongs to the request series
+	free   bool                               // generator.live makes the requests; the request series only times them
 
 	compares bool // the entries are compared with the audit and not counted: their readers were online
 
@@ -50,7 +50,7 @@ type errand struct {
 }
 
 // comeAndGo ends all connections if dropAll is set, takes over new ones, makes the syncs and reads that are due,
-// and begins the next errand.
+// and begins the next request series.
 func (g *generator) comeAndGo(now int64) {
 	if g.dropAll.CompareAndSwap(true, false) {
 		for _, c := range g.conns {
@@ -68,7 +68,7 @@ func (g *generator) comeAndGo(now int64) {
 	if now >= g.joinsDue {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
-			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // an errand fills unread itself, and leaves behind empty
+			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // a request series fills unread itself, and leaves behind empty
 				g.toReadBehind(c)
 				g.readSome(c)
 			}
@@ -78,13 +78,13 @@ func (g *generator) comeAndGo(now int64) {
 			}
 		}
 	}
-	if g.errand == nil {
+	if g.series == nil {
 		select {
-		case g.errand = <-g.orders:
-			for range g.errand.atOnce {
-				g.another()
+		case g.series = <-g.orders:
+			for range g.series.atOnce {
+				g.startNext()
 			}
-			g.checkErrand()
+			g.checkSeries()
 		default:
 		}
 	}
@@ -92,7 +92,7 @@ func (g *generator) comeAndGo(now int64) {
 
 // attach takes over a connection that has come or come back. It queues its missed messages for reading and its
 // unanswered sends for a repeat.
-func (g *generator) attach(b *comer, now int64) {
+func (g *generator) attach(b *newConn, now int64) {
 	c := g.conns[b.index]
 	c.fd, c.in, c.out, c.token, c.kicked, c.unread, c.joined, c.refused = b.fd, nil, nil, b.token, "", c.unread[:0],
 		false, false
@@ -168,21 +168,21 @@ func (g *generator) leave(c *conn, reason string) {
 	c.again = c.again[:0] // attach repeats all, also those that were put off
 	g.retries = slices.DeleteFunc(g.retries, func(r retry) bool { return r.sender == c.sender })
 	g.away.Add(1)
-	g.gone <- goner{c.index, c.token, time.Now()} // has room for all
+	g.gone <- lostConn{c.index, c.token, time.Now()} // has room for all
 }
 
-// answered records the time of the answer to a request of the errand.
+// answered records the time of the answer to a request of the request series.
 func (g *generator) answered(c *conn, now int64) {
-	e := g.errand
+	e := g.series
 	observe(e.times, now-c.asked)
 	e.count++
 	c.askID = 0
 }
 
-// goOn continues the errand after a request of c is over: with the next request of c, or, if c has none left or
-// has ended, with another connection. After the last one it ends the errand.
-func (g *generator) goOn(c *conn) {
-	e := g.errand
+// advance continues the request series after a request of c is over: with the next request of c, or, if c has
+// none left or has ended, with another connection. After the last one it ends the request series.
+func (g *generator) advance(c *conn) {
+	e := g.series
 	if e == nil || e.free || c.askID != 0 {
 		return
 	}
@@ -192,13 +192,13 @@ func (g *generator) goOn(c *conn) {
 		}
 	}
 	e.busy--
-	g.another()
-	g.checkErrand()
+	g.startNext()
+	g.checkSeries()
 }
 
-// another lets the next connection of the errand begin. It skips those that are closed or have no request.
-func (g *generator) another() {
-	for e := g.errand; e.begun < len(e.conns); {
+// startNext lets the next connection of the request series begin. It skips those that are closed or have no request.
+func (g *generator) startNext() {
+	for e := g.series; e.begun < len(e.conns); {
 		c := e.conns[e.begun]
 		e.begun++
 		c.left = e.each - 1
@@ -209,18 +209,18 @@ func (g *generator) another() {
 	}
 }
 
-// checkErrand ends the errand if all its connections are done.
-func (g *generator) checkErrand() {
-	if e := g.errand; e.busy == 0 && e.begun == len(e.conns) {
-		g.errand = nil
+// checkSeries ends the request series if all its connections are done.
+func (g *generator) checkSeries() {
+	if e := g.series; e.busy == 0 && e.begun == len(e.conns) {
+		g.series = nil
 		g.done <- e // the one before was taken
 	}
 }
 
-// ask returns an errand in which each connection makes a number of requests; the function request builds each.
+// ask returns a request series in which each connection makes a number of requests; the function request builds each.
 func (g *generator) ask(name string, conns []*conn, atOnce, each int, request func(c *conn) *petrelv1.ClientFrame,
-	is func(f *petrelv1.ClientFrame) bool) *errand {
-	return &errand{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3),
+	is func(f *petrelv1.ClientFrame) bool) *requestSeries {
+	return &requestSeries{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3),
 		next: func(c *conn) bool {
 			g.request(c, request(c))
 			return true

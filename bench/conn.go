@@ -21,9 +21,9 @@ type conn struct {
 	token   []byte          // of the last sync page
 	unread  []string        // conversations to read next; their histories are asked for one after the other
 	behind  map[string]bool // conversations that were not read to their ends
-	askID   uint64          // id of the request of an errand that has no answer yet; 0: none
+	askID   uint64          // id of the request of a request series that has no answer yet; 0: none
 	asked   int64           // when that request was made
-	left    int             // requests of the errand that are still to be made
+	left    int             // requests of the request series that are still to be made
 	got     uint64          // messages received, each counted once
 	kicked  string          // what the server said before it closed
 	dirty   bool            // has something to send in this turn
@@ -332,7 +332,7 @@ func (g *generator) lose(c *conn, reason string) {
 	g.open--
 	if c.askID != 0 {
 		c.askID = 0
-		defer g.goOn(c) // the errand continues with another connection
+		defer g.advance(c) // the request series continues with another connection
 	}
 	if c.kicked != "" {
 		reason = c.kicked
@@ -361,7 +361,7 @@ func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
 			defer func() { c.asked = began }()
 		} else {
 			g.answered(c, now)
-			defer g.goOn(c) // after the answer was handled below
+			defer g.advance(c) // after the answer was handled below
 		}
 	}
 	switch b := f.Body.(type) {

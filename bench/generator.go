@@ -89,8 +89,8 @@ type generator struct {
 
 	// Connections that come while the generator runs, and errands.
 	comers bool          // connections come or come back: the run goes on while none is open
-	back   chan comer    // connections to take over; capacity 256, the dialers wait while it is full
-	gone   chan goner    // connections that ended and are to come back; room for all; nil: they do not come back
+	back   chan newConn  // connections to take over; capacity 256, the dialers wait while it is full
+	gone   chan lostConn // connections that ended and are to come back; room for all; nil: they do not come back
 	beats  atomic.Uint64 // pings of the server
 	// only connections that came back sync because of a new conversation: all its messages are pushed to the
 	// others
@@ -107,9 +107,9 @@ type generator struct {
 	lastAck    atomic.Int64
 	silences   []span // times between two acks, if shortestSilence or longer
 
-	orders chan *errand // capacity 1; the errand to begin next
-	done   chan *errand // capacity 1; the errand that has ended
-	errand *errand
+	orders chan *requestSeries // capacity 1; the request series to begin next
+	done   chan *requestSeries // capacity 1; the request series that has ended
+	series *requestSeries
 
 	progress chan Progress // capacity 1; a new value is dropped while the last one waits
 	started  int64
@@ -155,7 +155,7 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 		limit: drainLimit, buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
 		errors: map[string]uint64{}, asksPutOff: map[string]uint64{}, cursorAt: map[*checker.Stream]uint64{},
 		lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1), seconds: []Second{},
-		back: make(chan comer, 256), orders: make(chan *errand, 1), done: make(chan *errand, 1),
+		back: make(chan newConn, 256), orders: make(chan *requestSeries, 1), done: make(chan *requestSeries, 1),
 	}
 	return g
 }
@@ -293,7 +293,7 @@ func (g *generator) tick(now int64) (done bool) {
 		g.live(now)
 	}
 	if q := g.quota.Load(); q > 0 {
-		g.spend(q, now)
+		g.checkQuota(q, now)
 	}
 	if len(g.retries) > 0 {
 		g.dueRetries(now)
@@ -312,9 +312,10 @@ func (g *generator) tick(now int64) (done bool) {
 		g.unanswered == 0 && !g.backlog() && g.audit.complete()
 }
 
-// spend lets every sender send q messages in all. When all are answered and have reached the receivers online, it
-// reports that to spent, once. It also does so when nothing more arrives: the audit finds what is missing.
-func (g *generator) spend(q uint64, now int64) {
+// checkQuota lets every sender send q messages in all. When all are answered and have reached the receivers
+// online, it reports that to spent, once. It also does so when nothing more arrives: the audit finds what is
+// missing.
+func (g *generator) checkQuota(q uint64, now int64) {
 	if q != g.allowed {
 		g.allowed, g.toldSpent = q, false
 		for i := range g.audit.senders {

@@ -135,7 +135,7 @@ func (r *run) mixed(ctx context.Context) error {
 		task(taskDelivered, g.end.delivered-g.begin.delivered, g.endToEnd.all)
 		task(taskReceipt, g.at1.moved-g.at0.moved, nil)
 		task(taskReturn, uint64(back), s.times)
-		task(taskHistory, g.at1.pages-g.at0.pages, g.errand.times)
+		task(taskHistory, g.at1.pages-g.at0.pages, g.series.times)
 	}
 	return r.everybodyIsBack(ctx)
 }

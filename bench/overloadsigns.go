@@ -39,7 +39,7 @@ func (r *run) overloaded() (why []string) {
 		away = rep.Kills.SilentLongest / 1000
 	}
 	if planned := r.p.lasts(); r.p.counted() && planned > 0 &&
-		rep.Seconds > planned*(1+backlogShare)+longestPause(&r.p)+away+1 {
+		rep.Seconds > planned*(1+backlogShare)+slackSeconds(&r.p)+away+1 {
 		why = append(why, fmt.Sprintf("the messages were due within %.0f s but took %.0f s", planned, rep.Seconds))
 	}
 	if left := float64(rep.Offered) - float64(rep.Accepted); left > max(backlogShare*float64(rep.Offered),
@@ -61,9 +61,9 @@ func (r *run) overloaded() (why []string) {
 	return why
 }
 
-// longestPause returns how many seconds after the mean time the last client may be done, if clients write at
+// slackSeconds returns how many seconds after the mean time the last client may be done, if clients write at
 // random moments.
-func longestPause(p *Params) float64 {
+func slackSeconds(p *Params) float64 {
 	if len(p.IntervalMS) == 0 {
 		return 0
 	}

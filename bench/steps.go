@@ -258,7 +258,7 @@ func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	for i := range all {
 		r.gen.coming.Store(int64(len(all) - i - 1))
 		select {
-		case r.gen.back <- comer{from + i, all[i]}:
+		case r.gen.back <- newConn{from + i, all[i]}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -278,8 +278,8 @@ func (r *run) receiversCome(ctx context.Context, first int) ([]*conn, error) {
 	return r.gen.conns[first:], err
 }
 
-// send gives the generator an errand, waits for its end, and returns it as a task.
-func (r *run) send(ctx context.Context, e *errand) (Task, error) {
+// send gives the generator a request series, waits for its end, and returns it as a task.
+func (r *run) send(ctx context.Context, e *requestSeries) (Task, error) {
 	return r.measure(ctx, e.name, func() (int, *hdrhistogram.Histogram, error) {
 		r.gen.orders <- e // the one before is done
 		_, err := until(ctx, r, r.gen.done)
@@ -287,9 +287,9 @@ func (r *run) send(ctx context.Context, e *errand) (Task, error) {
 	})
 }
 
-// reading returns an errand in which connections read all conversations of their lists, page by page. With
+// reading returns a request series in which connections read all conversations of their lists, page by page. With
 // compares they have everything already, and the pages are only compared with the audit.
-func (r *run) reading(conns []*conn, compares bool) *errand {
+func (r *run) reading(conns []*conn, compares bool) *requestSeries {
 	g := r.gen
 	e := g.ask(taskHistory, conns, cmp.Or(r.p.AtOnce, dialers), 1, nil, isHistory)
 	e.compares = compares

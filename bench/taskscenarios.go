@@ -264,14 +264,14 @@ func (s *storm) serve(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // comeBack dials until it has a connection, and hands it to the generator.
-func (s *storm) comeBack(ctx context.Context, g goner) {
+func (s *storm) comeBack(ctx context.Context, g lostConn) {
 	way := s.dialer()
 	for patience := firstPatience; ; patience = min(2*patience, lastPatience) {
 		c, err := way.dial(ctx, s.addrs[s.p.node(g.index)], s.tokens[g.index], fmt.Sprintf("bench-%d", g.index),
 			g.token)
 		if err == nil {
 			select {
-			case s.gen.back <- comer{g.index, c}:
+			case s.gen.back <- newConn{g.index, c}:
 			case <-ctx.Done():
 				s.gen.net.close(c.fd)
 				return

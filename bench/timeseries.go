@@ -45,8 +45,8 @@ type Usage struct {
 	CommitP99 float64 `json:"commit_p99_ms"`
 }
 
-// stands returns the name of the phase.
-func (g *generator) stands() string {
+// phaseName returns the name of the phase.
+func (g *generator) phaseName() string {
 	if g.toldSpent && g.at < draining {
 		return "after"
 	}
@@ -58,7 +58,7 @@ func (g *generator) second(now int64) Second {
 	d, t := float64(now-g.told)/1e9, g.tally
 	s := Second{
 		At:         round(float64(now-g.started)/1e9, 1000),
-		Phase:      g.stands(),
+		Phase:      g.phaseName(),
 		Offered:    round(float64(t.offered-g.before.offered)/d, 10),
 		Accepted:   round(float64(t.accepted-g.before.accepted)/d, 10),
 		Delivered:  round(float64(t.delivered-g.before.delivered)/d, 10),

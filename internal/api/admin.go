@@ -34,10 +34,10 @@ func (s *Server) SetLimits(ctx context.Context, r *petrelv1.ServerLimits) (*petr
 		if len(c.Nodes) > 0 {
 			name += " on " + strings.Join(c.Nodes, ",")
 		}
-		changed(ctx, name, strconv.FormatInt(c.From, 10), strconv.FormatInt(c.To, 10))
+		recordChange(ctx, name, strconv.FormatInt(c.From, 10), strconv.FormatInt(c.To, 10))
 	}
 	if len(done.Silent) > 0 {
-		changed(ctx, "answer of "+strings.Join(done.Silent, ","), "", "none")
+		recordChange(ctx, "answer of "+strings.Join(done.Silent, ","), "", "none")
 	}
 	now := s.o.Console.Limits(ctx)
 	now.Silent = append(now.Silent, done.Silent...)

@@ -243,7 +243,7 @@ func record(title, key string) *storepb.Conversation {
 // FreezeConversation stops all writing into a group, or allows it again. Spec: P-8.12.
 func (s *Server) FreezeConversation(ctx context.Context, key im.Key,
 	r *petrelv1.FreezeConversationRequest) (*petrelv1.ChangeResponse, error) {
-	changed(ctx, "frozen", yesNo(!r.Frozen), yesNo(r.Frozen))
+	recordChange(ctx, "frozen", yesNo(!r.Frozen), yesNo(r.Frozen))
 	return s.change(ctx, key, "", r.RequestId,
 		&petrelv1.Message{Body: &petrelv1.Message_Group{Group: &petrelv1.GroupChange{Frozen: &r.Frozen}}})
 }

@@ -49,10 +49,10 @@ func (s *Server) countBytes(c *call, bytes int) {
 	}
 }
 
-// slowRefusals delays a refusal by up to a second if its address has had many. So a client that retries at once
+// delayRefusal delays a refusal by up to a second if its address has had many. So a client that retries at once
 // retries less often. It does not delay refusals on listen.admin, nor those to a caller whom the gate has let in
 // with an admin key.
-func (s *Server) slowRefusals(r *http.Request, c *call) {
+func (s *Server) delayRefusal(r *http.Request, c *call) {
 	if c.inside || c.caller != nil && c.caller.key != nil {
 		return
 	}

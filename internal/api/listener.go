@@ -26,8 +26,8 @@ func (m *method) forOperators() bool {
 	return m.inside
 }
 
-// turnedAway returns the reason for which a listener does not serve a method; nil: it does. Spec: P-10.8.
-func (s *Server) turnedAway(on Listener, m *method) *im.Error {
+// rejectReason returns the reason for which a listener does not serve a method; nil: it does. Spec: P-10.8.
+func (s *Server) rejectReason(on Listener, m *method) *im.Error {
 	switch {
 	case on == Inside && (m.access == aKey || m.inside):
 		return nil

@@ -119,8 +119,8 @@ func (s *Server) ChangeOperator(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	changed(ctx, "scopes", strings.Join(was.Scopes, ","), strings.Join(now.Scopes, ","))
-	changed(ctx, "disabled", yesNo(was.Disabled), yesNo(now.Disabled))
+	recordChange(ctx, "scopes", strings.Join(was.Scopes, ","), strings.Join(now.Scopes, ","))
+	recordChange(ctx, "disabled", yesNo(was.Disabled), yesNo(now.Disabled))
 	return operatorInfo(&now), nil
 }
 

@@ -47,8 +47,8 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
-// changed records, for the audit log, a value before and after the call. Equal values are left out.
-func changed(ctx context.Context, name, before, after string) {
+// recordChange records, for the audit log, a value before and after the call. Equal values are left out.
+func recordChange(ctx context.Context, name, before, after string) {
 	if before != after {
 		c := callOf(ctx)
 		c.changes = append(c.changes, audit.Detail{Name: "before." + name, Value: before},
@@ -69,7 +69,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	}
 	defer leaveStream()
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
-	a := &answer{ResponseWriter: w, begun: c.leave, refuses: func() { s.slowRefusals(r, c) }}
+	a := &answer{ResponseWriter: w, begun: c.leave, refuses: func() { s.delayRefusal(r, c) }}
 	defer c.leave()
 	defer func() {
 		if p := recover(); p != nil {
@@ -86,8 +86,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	case wire.SecretInQuery(r.URL.RawQuery):
 		s.refuse(a, r, im.Errorf(im.CodeTokenInURL,
 			"the URL has a token in it, which would end up in logs; send it in the header Authorization"))
-	case known && s.turnedAway(on, &m) != nil:
-		s.refuse(a, r, s.turnedAway(on, &m))
+	case known && s.rejectReason(on, &m) != nil:
+		s.refuse(a, r, s.rejectReason(on, &m))
 	case known && !m.forOperators() && s.o.Stopping():
 		w.Header().Set("Connection", "close") // so that the client, or proxy, sends its next call elsewhere
 		s.refuse(a, r, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second})

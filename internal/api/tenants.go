@@ -22,9 +22,9 @@ func (s *Server) SetRegistration(ctx context.Context,
 		was, before = t, petrelv1.Registration(t.Set).String()
 	}
 	now, err := s.users.SetRegistration(ctx, r.Tenant, user.Registration(r.Registration), r.StrictIds)
-	changed(ctx, "registration", before, petrelv1.Registration(now.Set).String())
+	recordChange(ctx, "registration", before, petrelv1.Registration(now.Set).String())
 	if r.StrictIds != nil {
-		changed(ctx, "strict_ids", strconv.FormatBool(was.StrictIDs), strconv.FormatBool(now.StrictIDs))
+		recordChange(ctx, "strict_ids", strconv.FormatBool(was.StrictIDs), strconv.FormatBool(now.StrictIDs))
 	}
 	return tenantInfo(now, err)
 }

@@ -104,7 +104,7 @@ func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code,
 	}
 	i, err := change()
 	if err == nil {
-		changed(ctx, "disabled", yesNo(was.Disabled), yesNo(i.Disabled))
+		recordChange(ctx, "disabled", yesNo(was.Disabled), yesNo(i.Disabled))
 	}
 	if err == nil && code != "" {
 		_, err = s.o.CloseUser(ctx, a, code)

@@ -79,7 +79,7 @@ func TestLateInboxesAreAnIncidentUntilTheyHaveCaughtUp(t *testing.T) {
 	eventually.True(t, "a sample", func() bool { return s.console.Samples.Last() != nil })
 	owner := s.convs.Owner(s.store.Feeds()[0])
 	eventually.True(t, "the incident", func() bool {
-		owner.InboxesLack(uint64(lastSample(s.App).Add(-10*time.Second - 2*time.Second).UnixMilli()))
+		owner.SetInboxBacklog(uint64(lastSample(s.App).Add(-10*time.Second - 2*time.Second).UnixMilli()))
 		return find(overview().Incidents, "inboxes_late") != nil
 	})
 	if x := find(overview().Incidents, "inboxes_late"); x != nil && (len(x.Details) != 1 || x.Severity != petrelv1.Verdict_VERDICT_DEGRADED) {

@@ -56,7 +56,7 @@ func (a *App) ownValues() []metrics.Value {
 			Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
 		{Name: "petrel_commits_stale_total",
 			Help: "Commits that the store refused, because another node had taken the feed over.", Counter: true,
-			Read: count(a.convs.AppendsRefused)},
+			Read: count(a.convs.StaleBatches)},
 		{Name: "petrel_feeds_owned",
 			Help: "Feeds that this node owns. The embedded store has one feed; PostgreSQL has one for each of the 256 partitions.", Read: func() float64 { return float64(len(a.convs.Owners())) }},
 		{Name: "petrel_commits_total",

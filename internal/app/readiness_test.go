@@ -134,12 +134,12 @@ func TestInboxesThatAreBehindAreSaid(t *testing.T) {
 	// The consumer of the inboxes has read everything, and may say so once more.
 	behind, gauge := regexp.MustCompile(`"inboxes_behind_s":\d{10}[.}]`), regexp.MustCompile(`\npetrel_inboxes_behind_seconds (\d{10}[.\n]|\d\.\d+e\+09\n)`)
 	eventually.True(t, "/readyz and /metrics say that the inboxes are behind since 1970", func() bool {
-		ow.InboxesLack(1)
+		ow.SetInboxBacklog(1)
 		status, ready := s.readyz()
 		_, metrics := s.get("/metrics", "")
 		return status == http.StatusOK && behind.MatchString(ready) && gauge.MatchString(metrics)
 	})
-	ow.InboxesLack(0)
+	ow.SetInboxBacklog(0)
 	if _, body := s.readyz(); strings.Contains(body, "behind") {
 		t.Errorf("/readyz: %s", body)
 	}

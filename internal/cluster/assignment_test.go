@@ -18,7 +18,7 @@ func allFeeds() []store.Feed {
 	return feeds
 }
 
-func TestPartsDifferByOneAtMost(t *testing.T) {
+func TestNoNodeExceedsItsPart(t *testing.T) {
 	for n := 1; n <= 20; n++ {
 		var nodes []im.Node
 		for i := range n {

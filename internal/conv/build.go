@@ -22,7 +22,7 @@ type builder struct {
 	hash      hasher
 	ids       *im.IDs
 	node      *node
-	log       *slog.Logger
+	logger    *slog.Logger
 	b         *batch
 	now       uint64 // Unix milliseconds
 	dedupe    deduper
@@ -32,10 +32,10 @@ type builder struct {
 	lost      func() bool // whether the feed is lost
 
 	// State of the present conversation.
-	special bool   // its two users do not see the same rows
-	bare    []byte // the present edit for members who may not read its target; nil: all may read it
-	work    *work
-	place   int // of the present send in work
+	perViewer bool   // its two users do not see the same rows
+	bare      []byte // the present edit for members who may not read its target; nil: all may read it
+	work      *work
+	place     int // of the present send in work
 	// by user: the place in work of the last send that was tried before and is stored; nil: not looked up yet
 	stored map[string]int
 }
@@ -46,7 +46,7 @@ type builder struct {
 func (bu *builder) conversation(w *work) {
 	c, b := w.c, bu.b
 	first := c.log.head + 1
-	b.staged, bu.special, bu.work, bu.stored = b.staged[:0], false, w, nil
+	b.staged, bu.perViewer, bu.work, bu.stored = b.staged[:0], false, w, nil
 	var kinds uint32
 	from, begin, spans, known := len(b.items), len(b.items), len(b.spans), c.log.info
 	bu.rewriter.span = from
@@ -82,7 +82,7 @@ func (bu *builder) conversation(w *work) {
 		}
 	}
 	b.endSpan(c.key.Tenant, c.log.info.members.current, from, len(b.items))
-	if bu.special {
+	if bu.perViewer {
 		b.spans = b.spans[:spans]
 		bu.showEach(c, begin)
 	}
@@ -274,7 +274,7 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 		return e
 	}
 	if !errors.Is(err, store.ErrStalled) {
-		bu.node.damage.log(bu.log, "decide send", c.id, err)
+		bu.node.damage.log(bu.logger, "decide send", c.id, err)
 	}
 	return unread(err)
 }
@@ -343,8 +343,8 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	wirePart := b.add(c.key, head, &s.Entry)
 	l.tail.add(id.hash)
 	r := s.stored(&s.Entry, wirePart)
-	if head.Flags&special != 0 { // the ack has the row as the sender sees it
-		bu.special = true
+	if head.Flags&perViewerFlags != 0 { // the ack has the row as the sender sees it
+		bu.perViewer = true
 		v := next.viewer(im.User(s.Entry.From))
 		r.Counted -= min(r.Counted, l.hidden.of(v.side)) // it is 0 without rel
 		r.Message = bu.see(v, &head, r.Message)

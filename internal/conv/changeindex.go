@@ -28,7 +28,7 @@ type ChangeIndex struct {
 	pages []atomic.Pointer[changePage] // nil: nothing there was touched
 
 	// Changes at or below this position (im.Pos) may be missing from the index. A takeover sets it to the
-	// newest position, and Know lowers it when the stored index is loaded.
+	// newest position, and SetKnownAfter lowers it when the stored index is loaded.
 	unknown atomic.Uint64
 
 	// The newest position in each page, and in each block of lines. They rule out most conversations without
@@ -169,8 +169,8 @@ func (x *ChangeIndex) Touch(key im.Key, pos im.Pos) {
 // Unknown returns the position up to which changes may be missing from the index.
 func (x *ChangeIndex) Unknown() im.Pos { return im.Pos(x.unknown.Load()) }
 
-// Know says that the index has every change after a position.
-func (x *ChangeIndex) Know(after im.Pos) { x.unknown.Store(uint64(after)) }
+// SetKnownAfter says that the index has every change after a position.
+func (x *ChangeIndex) SetKnownAfter(after im.Pos) { x.unknown.Store(uint64(after)) }
 
 // Ranges returns the number of parts into which Range divides the index.
 func (x *ChangeIndex) Ranges() int { return min(64, len(x.pages)) }

@@ -110,7 +110,7 @@ func TestSavedIndexOfChangesLeavesNothingOut(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		again.Know(0)
+		again.SetKnownAfter(0)
 		for range 5 {
 			w.check(again, im.Pos(w.r.Uint64N(uint64(w.pos)+1)))
 		}

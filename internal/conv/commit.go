@@ -121,7 +121,7 @@ func (cm *committer) commit() error {
 		b.notes = cm.notes.Take(b.notes)
 	}
 	if len(b.work) == 0 && len(b.cursors) == 0 && len(b.notes) == 0 {
-		cm.publisher.commitLock <- struct{}{}
+		cm.publisher.release()
 		return nil
 	}
 	cm.build(b)
@@ -134,7 +134,7 @@ func (cm *committer) commit() error {
 		if len(b.items) == 0 { // all sends wait for a loader: there is nothing to commit or to answer
 			cm.queues.release(b.work, 0, 0)
 			clear(b.work)
-			cm.publisher.commitLock <- struct{}{}
+			cm.publisher.release()
 			return nil
 		}
 		// Without an append, only a question to the store tells whether this node still owns the feed.
@@ -156,7 +156,7 @@ func (cm *committer) begin() error {
 		return err
 	}
 	if cm.tenure.Lost() { // the last commit may have found that the feed is lost
-		cm.publisher.commitLock <- struct{}{}
+		cm.publisher.release()
 		return errLost
 	}
 	if cm.publisher.rollBack() {
@@ -181,13 +181,13 @@ func (cm *committer) alone(f func()) error {
 		return err
 	}
 	f()
-	cm.publisher.commitLock <- struct{}{}
+	cm.publisher.release()
 	return nil
 }
 
 // build makes the commit of the sends, cursors and notes that b has taken.
 func (cm *committer) build(b *batch) {
-	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, log: cm.o.Log, b: b, lost: cm.tenure.Lost,
+	bu := &builder{hash: cm.hash, ids: cm.ids, node: cm.node, logger: cm.o.Log, b: b, lost: cm.tenure.Lost,
 		now: uint64(cm.o.Now().UnixMilli())}
 	bu.cursors, bu.dedupe = cm.cursors, deduper{store: cm.store, batch: b}
 	bu.rewriter = rewriter{

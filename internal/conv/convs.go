@@ -384,12 +384,12 @@ func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }
 // Repeats counts sends that were answered from dedupe here.
 func (cs *Convs) Repeats() uint64 { return cs.node.repeats.Load() }
 
-// AppendsRefused counts the batches that ended because another node had taken the feed over, and this one did
+// StaleBatches counts the batches that ended because another node had taken the feed over, and this one did
 // not know it yet.
-func (cs *Convs) AppendsRefused() uint64 { return cs.node.stale.Load() }
+func (cs *Convs) StaleBatches() uint64 { return cs.node.stale.Load() }
 
 // Commits counts the commits of this node. taken of them are durable. refused of them were not stored, or
-// their outcome is unknown; those of AppendsRefused are not among them.
+// their outcome is unknown; those of StaleBatches are not among them.
 func (cs *Convs) Commits() (taken, refused uint64) {
 	return cs.node.taken.Load(), cs.node.refused.Load()
 }

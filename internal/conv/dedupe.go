@@ -138,7 +138,7 @@ func (d *deduper) compare(c *conv, s *Send, q im.Seq, id identity) (Result, bool
 	case head.MAC != id.mac:
 		return Result{Err: &im.Error{Code: im.CodeConflict}}, true, nil
 	default:
-		if head.Flags&special != 0 { // the sender gets the answer of the first ack
+		if head.Flags&perViewerFlags != 0 { // the sender gets the answer of the first ack
 			if stored, err = c.log.info.viewer(im.User(m.From)).see(&head, stored); err == nil {
 				err = wire.ParseMessage(stored, &m)
 			}

@@ -220,7 +220,7 @@ func TestNoConversationBeginsWhileTheInboxesAreFarBehind(t *testing.T) {
 		w := newWorld(t)
 		key := w.Group("alice", "bob")
 		w.MustSend(w.direct(1, 1))
-		w.owner().InboxesLack(uint64(time.Now().UnixMilli()))
+		w.owner().SetInboxBacklog(uint64(time.Now().UnixMilli()))
 		const limit = 30 * time.Second
 		time.Sleep(limit)
 		w.MustSend(w.direct(2, 1)) // they are behind, but not far
@@ -243,7 +243,7 @@ func TestNoConversationBeginsWhileTheInboxesAreFarBehind(t *testing.T) {
 		inbox.Entry.ClientMsgId, inbox.Entry.Body = "k", &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{}}
 		w.MustSend(inbox) // or they would never catch up
 
-		w.owner().InboxesLack(0)
+		w.owner().SetInboxBacklog(0)
 		w.MustSend(w.direct(3, 1))
 		w.MustSend(convtest.Add(key, "add", "carol"))
 	})

@@ -100,9 +100,9 @@ func (ow *Owner) CarriedSince(after, upTo im.Pos) bool {
 // consumer since the last token was taken.
 func (ow *Owner) CarriedMoved() <-chan struct{} { return ow.publisher.carriedMoved }
 
-// InboxesLack sets the time of the oldest commit that the inbox consumer still has to carry, in
+// SetInboxBacklog sets the time of the oldest commit that the inbox consumer still has to carry, in
 // Unix milliseconds. 0: there is none.
-func (ow *Owner) InboxesLack(timeMs uint64) { ow.inboxLag.oldest.Store(int64(timeMs)) }
+func (ow *Owner) SetInboxBacklog(timeMs uint64) { ow.inboxLag.oldest.Store(int64(timeMs)) }
 
 // InboxLag returns the age of the oldest change of membership that the inboxes lack.
 func (ow *Owner) InboxLag() time.Duration { return ow.inboxLag.lag() }

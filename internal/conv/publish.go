@@ -82,8 +82,11 @@ func (p *publisher) finish(b *batch, err error) {
 	p.queues.release(b.work, b.answered, b.bytes)
 	clear(b.work) // or the sends would live until the next batch
 	clear(b.items)
-	p.commitLock <- struct{}{}
+	p.release()
 }
+
+// release puts the token of commitLock back: another commit may begin.
+func (p *publisher) release() { p.commitLock <- struct{}{} }
 
 // publishHeads moves the readers' side of the conversations, cursors and notes that a batch changes.
 func (p *publisher) publishHeads(b *batch) {
@@ -204,7 +207,7 @@ func (p *publisher) lose(b *batch, err error) {
 	moves, sends := p.cursors.abandonLocked(writes), p.queues.waiting
 	p.mem.mu.Unlock()
 	if b != nil {
-		p.commitLock <- struct{}{}
+		p.release()
 	}
 	refuseMoves(moves, Refusal(err))
 	p.notes.Abandon(notes, Refusal(err))

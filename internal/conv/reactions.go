@@ -14,11 +14,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// MaxReactionPage is the most users of one page of reactions. lookedAt is how many users are read for a page;
+// MaxReactionPage is the most users of one page of reactions. scanLimit is how many users are read for a page;
 // those without the wanted emoji are left out.
 const (
 	MaxReactionPage = 200
-	lookedAt        = 1000
+	scanLimit       = 1000
 )
 
 // reactions decides who may change and list the reactions and pins of a feed.
@@ -109,7 +109,7 @@ func (re *reactions) Reactions(ctx context.Context, by Query,
 	if err := re.reader.noteTarget(ctx, c, at, in, by.User, target, false); err != nil {
 		return nil, err
 	}
-	found, next, err := re.notes.ReactionsTo(ctx, c.key, target, q.After, lookedAt)
+	found, next, err := re.notes.ReactionsTo(ctx, c.key, target, q.After, scanLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (r *refanout) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			}
 		}
 		may := usersOf(getters)
-		if head.Flags&special != 0 { // each user sees another row
+		if head.Flags&perViewerFlags != 0 { // each user sees another row
 			deliver()
 			for _, u := range may {
 				recipients = []im.User{u}

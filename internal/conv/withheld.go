@@ -96,15 +96,15 @@ type viewer struct {
 	members *Members // of another one
 }
 
-// special are the flags of rows that some viewers do not see as they are stored.
-const special = store.RowWithheld | store.RowHides | store.RowEditWithheld
+// perViewerFlags are the flags of rows that some viewers do not see as they are stored.
+const perViewerFlags = store.RowWithheld | store.RowHides | store.RowEditWithheld
 
 // see returns the wire part of a row as v may see it. For nearly all rows that is stored itself.
 func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
 	switch {
-	case v.user == "" || head.Flags&(special|store.RowEdit) == 0:
+	case v.user == "" || head.Flags&(perViewerFlags|store.RowEdit) == 0:
 		return stored, nil
-	case v.side >= 0 && head.Flags&special != 0: // see below
+	case v.side >= 0 && head.Flags&perViewerFlags != 0: // see below
 	case v.side < 0 && head.Flags&store.RowEdit != 0:
 		return v.members.seeEdit(v.user, stored)
 	default:

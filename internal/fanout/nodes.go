@@ -333,7 +333,7 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	}
 	// after they were added: a tenure that begins later finds them
 	if m.KnownTenure != nil && *m.KnownTenure != n.tenure.Load() {
-		n.haveSync(p, m.Came)
+		n.requestResync(p, m.Came)
 	}
 	for _, h := range m.Gone {
 		n.online.remove(h, bit)
@@ -343,7 +343,7 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		return
 	}
 	added, gone := n.online.replace(int(m.Part.Index), m.Part.Users, bit)
-	n.haveSync(p, added)
+	n.requestResync(p, added)
 	for _, h := range added {
 		n.table.changed(im.Account{}, h, true)
 	}
@@ -352,9 +352,9 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	}
 }
 
-// haveSync asks p to send lagged frames to users who are online there,
+// requestResync asks p to send lagged frames to users who are online there,
 // if this process may have chosen recipients of entries without them.
-func (n *Nodes) haveSync(p *node, users []uint64) {
+func (n *Nodes) requestResync(p *node, users []uint64) {
 	if len(users) > 0 && n.recipientsChosen.Load() {
 		n.send(p, &clusterpb.Online{Resync: users}, stream.Hint{})
 	}

@@ -75,7 +75,7 @@ func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv
 	var err error
 	c.Consumer, err = feed.New(ctx, feed.Options{
 		Name: "inbox", Feed: ow.Feed(), Store: st, Log: log, Keep: conv.RefanCommits,
-		Published: ow.Published, Moved: ow.CarriedMoved(), Concerns: ow.CarriedSince, Lacks: ow.InboxesLack,
+		Published: ow.Published, Moved: ow.CarriedMoved(), Concerns: ow.CarriedSince, Lacks: ow.SetInboxBacklog,
 		Takes: func(it *storepb.FeedItem) bool { return it.Kinds&conv.FeedCarried != 0 },
 		Begin: c.loadIndex, Take: c.carry, AtOnce: batch * underWay,
 		State: c.indexChanges, StateRead: c.readState, Stored: c.indexStored,

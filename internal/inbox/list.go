@@ -196,7 +196,7 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 	head, err := eachEntry(ctx, y.Router, a, old.head, func(e *petrelv1.InboxEntry, q im.Seq, bytes int) {
 		if f == nil && failed == nil {
 			var all *list
-			if all, failed = y.whole(ctx, a, old); failed == nil {
+			if all, failed = y.loadAllParts(ctx, a, old); failed == nil {
 				f = &folding{list: *all}
 			}
 		}

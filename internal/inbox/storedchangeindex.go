@@ -53,7 +53,7 @@ func (c *Consumer) loadIndex(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		c.index.Know(c.stored.unknown)
+		c.index.SetKnownAfter(c.stored.unknown)
 	case ctx.Err() == nil:
 		c.log.Warn("load index of changes failed: syncs are slow for users who were away since", "feed", c.owner.Feed(),
 			"err", err)

@@ -188,8 +188,8 @@ func putSettings(settings []setting) (parts [][]byte, first []uint64, err error)
 	return parts, first, nil
 }
 
-// whole returns l with all its parts in memory. Errors: errGone.
-func (y *Syncer) whole(ctx context.Context, a im.Account, l *list) (*list, error) {
+// loadAllParts returns l with all its parts in memory. Errors: errGone.
+func (y *Syncer) loadAllParts(ctx context.Context, a im.Account, l *list) (*list, error) {
 	all := *l
 	all.parts = slices.Clone(l.parts)
 	var err error

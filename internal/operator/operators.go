@@ -457,7 +457,7 @@ func (os *Operators) LogInOperator(ctx context.Context, name, password, digits s
 		}
 	}
 	may := o != nil && !o.Disabled && o.Password != ""
-	stored := os.users.Passwords.Nobodys
+	stored := os.users.Passwords.DummyHash
 	if may {
 		stored = o.Password
 	}

@@ -80,7 +80,7 @@ type Passwords struct {
 	words  []string // that must not be a password, even with digits and signs around them
 
 	work      Work   // of new hashes
-	Nobodys   string // a hash that no password fits; checked for a user without a password, to take as long
+	DummyHash string // a hash that no password fits; checked for a user without a password, to take as long
 	cores     lane
 	strangers lane // they pass it before they wait for a core
 }
@@ -102,7 +102,7 @@ func New(w Work, stolen string, words []string) (*Passwords, error) {
 	}
 	n := runtime.NumCPU()
 	return &Passwords{
-		stolen: stolen, words: words, work: w, Nobodys: phc(w, make([]byte, saltBytes), random(hashBytes)),
+		stolen: stolen, words: words, work: w, DummyHash: phc(w, make([]byte, saltBytes), random(hashBytes)),
 		cores: lane{slots: make(chan struct{}, n)}, strangers: lane{slots: make(chan struct{}, max(1, n-1))},
 	}, nil
 }

@@ -78,10 +78,10 @@ func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, err
 	return blockedOf(users, false), err
 }
 
-// mayBlock is called when t may have begun or ended to block the users in who. For each of them who
+// recheckBlocks is called when t may have begun or ended to block the users in who. For each of them who
 // watches t it asks the store again. Until the answer, they see t as a blocker is seen: as before,
 // and as offline after holdOnline. For those who do not watch t, it forgets how t was shown to them.
-func (p *Presence) mayBlock(t *target, who *blocked, now time.Time) {
+func (p *Presence) recheckBlocks(t *target, who *blocked, now time.Time) {
 	t.pairs++
 	t.blocked = t.blocked.with(who)
 	watching := map[im.User]bool{}
@@ -92,7 +92,7 @@ func (p *Presence) mayBlock(t *target, who *blocked, now time.Time) {
 		}
 		watching[u] = true
 		if x.view == visible {
-			p.depart(t, x, now)
+			p.showAsBlocker(t, x, now)
 		}
 		p.askFor(question{x.w, x})
 	}

@@ -17,8 +17,8 @@ type blockerView struct {
 	lastMs uint64
 }
 
-// depart shows t as a blocker to the watcher of x, to whom t was visible.
-func (p *Presence) depart(t *target, x *watching, now time.Time) {
+// showAsBlocker shows t as a blocker to the watcher of x, to whom t was visible.
+func (p *Presence) showAsBlocker(t *target, x *watching, now time.Time) {
 	u := x.w.out.Account.User
 	a := t.away[u]
 	if a == nil { // otherwise another session of u has made it
@@ -69,9 +69,9 @@ func (s *step) leave(f pendingOffline) {
 	}
 }
 
-// stay shows t to the watcher of x, whom t does not block (any more). It
+// showUnblocked shows t to the watcher of x, whom t does not block (any more). It
 // sends a presence if that differs from the last one.
-func (s *step) stay(t *target, x *watching) {
+func (s *step) showUnblocked(t *target, x *watching) {
 	u, was := x.w.out.Account.User, x.view
 	a := t.away[u]
 	delete(t.away, u)

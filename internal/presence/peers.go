@@ -60,9 +60,9 @@ func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*re
 	return asks[next:], nil
 }
 
-// mayBeSeen is called when t has written to a watcher. It asks again for
+// recheckPeer is called when t has written to a watcher. It asks again for
 // the sessions of the watcher that may not see t.
-func (p *Presence) mayBeSeen(t *target, watcher im.User) {
+func (p *Presence) recheckPeer(t *target, watcher im.User) {
 	t.pairs++
 	for _, x := range t.watchers {
 		if x.view == hidden && x.w.out.Account.User == watcher {

@@ -70,9 +70,9 @@ func (p *Presence) takePairs(now time.Time) {
 		switch u := changed[i].watcher; {
 		case t == nil:
 		case changed[i].peer:
-			p.mayBeSeen(t, u)
+			p.recheckPeer(t, u)
 		default:
-			p.mayBlock(t, blockedOf([]im.User{u}, false), now)
+			p.recheckBlocks(t, blockedOf([]im.User{u}, false), now)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 		r := &j.reads[i]
 		t := r.t
 		if more := r.blocked.without(t.blocked); t.known && more != nil {
-			p.mayBlock(t, more, now)
+			p.recheckBlocks(t, more, now)
 		}
 		if r.version == t.rechecks && (!t.known || t.policy != r.policy) {
 			p.setPolicy(s, t, r.policy)

@@ -187,9 +187,9 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 			s.tell(x.w, t.as(hidden))
 		}
 	case r.block == nil:
-		s.stay(t, x)
+		s.showUnblocked(t, x)
 	case x.view == visible: // no event of the block has come yet
-		s.p.depart(t, x, now)
+		s.p.showAsBlocker(t, x, now)
 	case x.view == untold, x.view == hidden:
 		a := t.away[u]
 		if a == nil {

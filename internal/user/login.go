@@ -148,7 +148,7 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 		}
 	}
 	may := u != nil && u.Password != ""
-	stored = us.Passwords.Nobodys
+	stored = us.Passwords.DummyHash
 	if may {
 		stored = u.Password
 	}

@@ -212,7 +212,7 @@ func (c *core) entry(v *conv, m *petrelv1.Message) {
 	v.heardCounted(m.Seq, m.Counted)
 	c.mention(v, m)
 	if !v.known || m.Seq > v.have+1 {
-		c.begins(v, m)
+		c.startStay(v, m)
 		v.hold(m)
 		c.touch(v)
 		c.repair(v)
@@ -250,13 +250,13 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 	v.heardCounted(m.Seq, m.Counted)
 	v.entries = append(v.entries, &entry{m: m})
 	c.keep(m)
-	c.fold(v, m)
+	c.applyChange(v, m)
 	c.mention(v, m)
 	if p := m.GetGroup(); p != nil {
 		v.retitle(m.Seq, p.Title)
 		c.changed.List = true
 	}
-	if c.begins(v, m) {
+	if c.startStay(v, m) {
 		c.dropOldest(v, len(v.entries)-1)
 		v.quoted, v.damaged = nil, nil // quotes that were requested still come
 	}
@@ -269,11 +269,11 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 	c.delivered(v)
 }
 
-// begins reports whether a stay of the user begins with m. If so, it counts everything before m as read and drops
+// startStay reports whether a stay of the user begins with m. If so, it counts everything before m as read and drops
 // earlier mentions. append then drops the entries before m: while the user was no member, they may have been
 // edited or recalled without an event. They are loaded again when the application asks for them.
 // Spec: P-8.7, S-7.11.
-func (c *core) begins(v *conv, m *petrelv1.Message) bool {
+func (c *core) startStay(v *conv, m *petrelv1.Message) bool {
 	is := slices.ContainsFunc(m.GetMembers().GetAdded(),
 		func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })
 	if is {

@@ -6,8 +6,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// fold applies m to its target, if m is an edit or a recall and the client holds the target. Spec: P-5.3.
-func (c *core) fold(v *conv, m *petrelv1.Message) {
+// applyChange applies m to its target, if m is an edit or a recall and the client holds the target. Spec: P-5.3.
+func (c *core) applyChange(v *conv, m *petrelv1.Message) {
 	v.foldQuote(m)
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Edit:
@@ -70,15 +70,15 @@ func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 
 func clone(m *petrelv1.Message) *petrelv1.Message { return proto.CloneOf(m) }
 
-// refold applies the edits and recalls from index n on to the older entries that were just added before n.
-func (c *core) refold(v *conv, n int) {
+// reapplyChanges applies the edits and recalls from index n on to the older entries that were just added before n.
+func (c *core) reapplyChanges(v *conv, n int) {
 	if n == 0 || n >= len(v.entries) {
 		return
 	}
 	first := v.entries[n].m.Seq
 	for _, e := range v.entries[n:] {
 		if t := targetOf(e.m); t != 0 && t < first {
-			c.fold(v, e.m)
+			c.applyChange(v, e.m)
 		}
 	}
 }

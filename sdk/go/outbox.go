@@ -374,7 +374,7 @@ func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 			continue
 		case o.fresh:
 			o.fresh = false
-			c.raise(o, c.headOf(o))
+			c.setAfter(o, c.headOf(o))
 			c.out.woken = true
 			return true, false
 		case o.look && c.live.readsFull():
@@ -418,8 +418,8 @@ func (c *core) target(o *outgoing) string {
 	return o.send.Conv
 }
 
-// raise sets another after, which may also be lower. It is stored before o is sent again.
-func (c *core) raise(o *outgoing, after uint64) {
+// setAfter sets another after, which may also be lower. It is stored before o is sent again.
+func (c *core) setAfter(o *outgoing, after uint64) {
 	s := proto.CloneOf(o.send)
 	s.After = &after
 	o.send = s
@@ -489,7 +489,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 	case e.Code == CodeTooOld:
 		c.settle(o, Unknowable, ErrUnknowable)
 	case (e.Code == CodeBehind || e.Code == CodeAfterAhead) && o.send.After != nil && !o.tried: // P-4.7: never stored
-		c.raise(o, e.Head)
+		c.setAfter(o, e.Head)
 	case (e.Code == CodeBehind || e.Code == CodeAfterAhead) && o.send.After != nil:
 		o.look, o.from, o.until = true, o.send.GetAfter(), e.Head
 		if e.Code == CodeAfterAhead {
@@ -645,7 +645,7 @@ func (c *core) lookFor(o *outgoing, from uint64) {
 	id := c.target(o)
 	if id == "" { // the conversation does not exist yet, so o is not stored
 		o.look = false
-		c.raise(o, o.until)
+		c.setAfter(o, o.until)
 		c.wakeLane(o.lane)
 		c.out.woken = true
 		return
@@ -676,7 +676,7 @@ func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 		o.from, o.lane.at = from, c.retryAt(e)
 	case e != nil: // no member: the server's answer to the send says more
 		o.look = false
-		c.raise(o, o.until)
+		c.setAfter(o, o.until)
 	case p != nil:
 		for _, m := range p.Messages {
 			if m.From == c.meta.User && m.ClientMsgId == o.id {
@@ -697,7 +697,7 @@ func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 			return
 		}
 		o.look = false
-		c.raise(o, p.Head)
+		c.setAfter(o, p.Head)
 	}
 }
 

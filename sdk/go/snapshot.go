@@ -199,9 +199,9 @@ func (c *core) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more bo
 	}
 	c.takeNotes(v, p.Notes)
 	for _, e := range v.entries[:n] {
-		c.fold(v, e.m)
+		c.applyChange(v, e.m)
 	}
-	c.refold(v, n)
+	c.reapplyChanges(v, n)
 	c.touch(v)
 	return v.low > v.floor()
 }

@@ -186,7 +186,7 @@ func (c *core) load(rows []Row) (err error) {
 				}
 			}
 			for _, e := range v.entries {
-				c.fold(v, e.m)
+				c.applyChange(v, e.m)
 			}
 		}
 	}

@@ -143,10 +143,10 @@ func (c *core) extend(v *conv, newest []*petrelv1.Message) {
 	c.takeHeld(v)
 }
 
-// answersNothing removes the reply reference of a message that waits to be sent, after a change of the history:
+// dropReplyReference removes the reply reference of a message that waits to be sent, after a change of the history:
 // another entry may have that seq now. It does not change a message that the server looks up by its id, because
 // an earlier attempt may have stored it with the reference. Spec: P-6.6.
-func (c *core) answersNothing(o *outgoing) {
+func (c *core) dropReplyReference(o *outgoing) {
 	if o.state != Sending || o.send.Rel.GetReplyTo() == 0 || o.aims() || o.tried && o.send.After == nil {
 		return
 	}
@@ -182,7 +182,7 @@ func (c *core) forget() {
 	had := c.meta.History != ""
 	for _, o := range c.byAge() {
 		if had {
-			c.answersNothing(o)
+			c.dropReplyReference(o)
 		}
 		switch {
 		case had && o.state == Sending && o.aims():

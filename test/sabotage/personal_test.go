@@ -64,7 +64,7 @@ var personalRules = []rule{
 	{
 		name:    "push-again-as-stored",
 		holds:   "what is withheld is withheld also when a new owner pushes it",
-		patches: []patch{{"internal/conv/refanout.go", `if head.Flags&special != 0 {`, `if len(may) == 0 {`}},
+		patches: []patch{{"internal/conv/refanout.go", `if head.Flags&perViewerFlags != 0 {`, `if len(may) == 0 {`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerPushesWhatIsWithheldAsSuch$"}},
 	},
 	{
@@ -126,7 +126,7 @@ var personalRules = []rule{
 	{
 		name:    "block-at-once",
 		holds:   "who blocks somebody looks to them as online for as long as who has gone",
-		patches: []patch{{"internal/presence/blocked.go", `p.depart(t, x, now)`, `p.depart(t, x, now.Add(-holdOnline))`}},
+		patches: []patch{{"internal/presence/blocked.go", `p.showAsBlocker(t, x, now)`, `p.showAsBlocker(t, x, now.Add(-holdOnline))`}},
 		guards:  []guard{{"internal/presence", "^TestABlockLooksLikeGoing$"}, {"internal/session", "^TestABlockLooksLikeGoing$"}},
 	},
 	{

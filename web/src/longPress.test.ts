@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { onRest } from './longPress.js'
+import { longPressHandlers } from './longPress.js'
 
 describe('a finger that rests', () => {
   interface Finger {
     readonly opened: unknown[]
     /** Has a handler take an event. Returns what the handler has called of it. */
-    readonly tell: (name: keyof ReturnType<typeof onRest>, event?: object) => readonly string[]
+    readonly tell: (name: keyof ReturnType<typeof longPressHandlers>, event?: object) => readonly string[]
     readonly wait: (ms: number) => void
   }
 
   function finger(t: TestContext): Finger {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const opened: unknown[] = []
-    const handlers = onRest((place) => opened.push(place))
+    const handlers = longPressHandlers((place) => opened.push(place))
     return {
       opened,
       tell(name, event = {}) {

@@ -20,7 +20,7 @@ type Handlers = Required<Pick<DOMAttributes<HTMLElement>, 'onPointerDown' | 'onP
  * Safari on iOS does not. Whichever comes first, the event or the timer, opens the menu. When the browser begins to
  * scroll, it cancels the pointer, and so the long press.
  */
-export function onRest(open: (at: MenuPlace) => void): Handlers {
+export function longPressHandlers(open: (at: MenuPlace) => void): Handlers {
   return {
     onPointerDown({ pointerType, isPrimary, pointerId, clientX, clientY, currentTarget }: PointerEvent) {
       end()

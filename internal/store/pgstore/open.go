@@ -153,13 +153,13 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	if err != nil {
 		return nil, err
 	}
-	id, err := d.whole(ctx, c)
+	id, err := d.readIfCurrent(ctx, c)
 	if id == nil && err == nil {
 		w := d.watchWaits(ctx, c)
 		err = w.end(d.migrate(ctx, c, func(tx pgx.Tx, level uint32) error {
 			id, err = readIdentity(ctx, tx)
 			if errors.Is(err, pgx.ErrNoRows) {
-				id = d.born(first)
+				id = d.newIdentity(first)
 				err = id.write(ctx, tx, databases, on)
 			}
 			if err == nil {
@@ -174,9 +174,9 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	return id, id.check(first, d.n)
 }
 
-// whole returns the identity of a database whose schema and identity are complete; nil: the start has something
+// readIfCurrent returns the identity of a database whose schema and identity are complete; nil: the start has something
 // to change. So the start writes nothing to a server that holds another store.
-func (d *database) whole(ctx context.Context, c *pgx.Conn) (*identity, error) {
+func (d *database) readIfCurrent(ctx context.Context, c *pgx.Conn) (*identity, error) {
 	var there bool
 	if err := c.QueryRow(ctx,
 		`SELECT to_regclass('petrel.migrations') IS NOT NULL AND to_regclass('petrel.store') IS NOT NULL`).Scan(
@@ -231,9 +231,9 @@ func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// born makes the identity of a database that has none: of the store of first or, if that is nil, of a new
+// newIdentity makes the identity of a database that has none: of the store of first or, if that is nil, of a new
 // store.
-func (d *database) born(first *identity) *identity {
+func (d *database) newIdentity(first *identity) *identity {
 	id := &identity{partitions: im.Partitions, db: d.n}
 	if first != nil {
 		id.info = first.info

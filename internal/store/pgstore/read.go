@@ -446,8 +446,8 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 	return v, failed(err, "read table %d key %q", t, key)
 }
 
-// bare returns b, or an empty slice if b is nil, which would be NULL.
-func bare(b []byte) []byte {
+// notNil returns b, or an empty slice if b is nil, which would be NULL.
+func notNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}
@@ -488,7 +488,7 @@ func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, 
 			from = append(last.name, 0) // the least key above it
 		}
 		sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3`,
-			[]any{int32(t), int32(tenant), bare(from), chunk}
+			[]any{int32(t), int32(tenant), notNil(from), chunk}
 		if below != nil {
 			sql, args = sql+` AND key < $5`, append(args, below)
 		}

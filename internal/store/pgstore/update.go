@@ -153,7 +153,7 @@ func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 // put returns the statement for one record, and the number of rows that it changes if the record has the
 // expected value; -1: any number.
 func put(p *store.RecordPut) (sql string, args []any, want int64) {
-	args = []any{int32(p.Table), int32(p.Tenant), bare(p.Key)}
+	args = []any{int32(p.Table), int32(p.Tenant), notNil(p.Key)}
 	at := recordAddress(p.Table, p.Tenant, p.Key)
 	const where = ` WHERE tbl = $1 AND tenant = $2 AND key = $3`
 	switch {

@@ -15,7 +15,7 @@ import type { Shared, Store, Warning } from './store.js'
 import { changesOf, type Listener, Listeners } from './subscription.js'
 import { TokenCache } from './token.js'
 import { encoded, schemes, type Transport, webSocketTransport } from './transport.js'
-import { Turns } from './coredriver.js'
+import { CoreDriver } from './coredriver.js'
 import { Views } from './views.js'
 import { type Deferred, deferred, unlessAborted } from './wait.js'
 import { watchWakeUps } from './wakeup.js'
@@ -28,7 +28,7 @@ const logoutMs = 5000 // how long a logout waits for the server by default
  * its content changes.
  */
 export class Client extends Views {
-  protected readonly turns: Turns
+  protected readonly driver: CoreDriver
   readonly #requests: Requests
   readonly #store: Store | undefined
   readonly #shared: Shared | undefined
@@ -54,18 +54,18 @@ export class Client extends Views {
     const direct = o.transport ?? { speaks: schemes, connect: (address, on) => (socket ??= webSocketTransport(o.webSocket, o.codec?.decode)).connect(address, on) }
     const shared = o.store && 'share' in o.store ? o.store.share({
       transport: o.codec ? encoded(direct, o.codec.encode) : direct, clock: this.#clock, log,
-      wakeUp: () => this.turns.apply(wakeUp),
-      outbox: (rows, tried) => this.turns.whenOpen((core) => mirror(core, rows, tried)),
-      settled: (messages) => this.turns.whenOpen((core) => messages.forEach((m) => settledElsewhere(core, m))),
-      lead: (rows) => this.turns.apply((core) => lead(core, rows)),
-      follow: () => this.turns.apply(follow),
-      end: (why) => this.turns.halt(why),
+      wakeUp: () => this.driver.apply(wakeUp),
+      outbox: (rows, tried) => this.driver.whenOpen((core) => mirror(core, rows, tried)),
+      settled: (messages) => this.driver.whenOpen((core) => messages.forEach((m) => settledElsewhere(core, m))),
+      lead: (rows) => this.driver.apply((core) => lead(core, rows)),
+      follow: () => this.driver.apply(follow),
+      end: (why) => this.driver.halt(why),
       warn: (warnings) => this.#warn(warnings),
     }) : undefined
     this.#shared = shared
     this.#store = shared?.store ?? o.store as Store | undefined
     const keep = o.keep ?? 500
-    this.turns = new Turns({
+    this.driver = new CoreDriver({
       core: {
         url: o.url, speaks: schemes, deviceKind: o.deviceKind ?? '', client: o.client ?? version, stored: o.store !== undefined,
         keep, newest: Math.min(o.newest ?? 20, keep), manualDelivered: o.manualDelivered ?? false, wholeFrames: true,
@@ -76,8 +76,8 @@ export class Client extends Views {
       settle: (messages) => this.#settle(messages),
       liveChanged: (live) => this.#requests.liveChanged(live),
     })
-    if (shared) this.turns.apply(follow) // until the shared store calls lead
-    this.#requests = new Requests({ turns: this.turns, clock: this.#clock, api: o.api ?? apiAddress(o.url), token, fetch: o.fetch ?? ((url, init) => fetch(url, init)) })
+    if (shared) this.driver.apply(follow) // until the shared store calls lead
+    this.#requests = new Requests({ driver: this.driver, clock: this.#clock, api: o.api ?? apiAddress(o.url), token, fetch: o.fetch ?? ((url, init) => fetch(url, init)) })
   }
 
   // --- life ---
@@ -87,7 +87,7 @@ export class Client extends Views {
    * the stored state, even without a connection.
    */
   open(): Promise<void> {
-    return this.turns.open()
+    return this.driver.open()
   }
 
   /**
@@ -96,14 +96,14 @@ export class Client extends Views {
    * not speak this protocol, or the store failed. It may be called again. Spec: P-3.5, P-3.6.
    */
   async run(signal?: AbortSignal): Promise<void> {
-    if (this.turns.isRunning) throw refused('invalid', 'the client is running')
+    if (this.driver.isRunning) throw refused('invalid', 'the client is running')
     if (this.#closed) throw refused('invalid', 'the client is closed')
-    const halt = (): void => this.turns.halt()
+    const halt = (): void => this.driver.halt()
     const unwatch = watchWakeUps(() => this.wakeUp())
     signal?.addEventListener('abort', halt)
     this.#shared?.running(true)
     try {
-      const why = signal?.aborted ? undefined : await this.turns.run()
+      const why = signal?.aborted ? undefined : await this.driver.run()
       if ((why?.code === 'revoked' || why?.code === 'user_disabled') && await this.unsent() === 0) await this.forget().catch((e: unknown) => this.#log(`the data stays: ${String(e)}`))
       if (why) throw new PetrelError(why)
     } finally {
@@ -144,7 +144,7 @@ export class Client extends Views {
       ended = true
       this.#users--
       this.#clock.after(0, () => {
-        if (this.#users === 0 && this.#serving) this.turns.halt()
+        if (this.#users === 0 && this.#serving) this.driver.halt()
       })
     }
   }
@@ -169,12 +169,12 @@ export class Client extends Views {
 
   async #end(): Promise<void> {
     this.#closed = true
-    this.turns.halt()
+    this.driver.halt()
     const why = new PetrelError(failure('link', 'the client is closed'))
     this.#requests.end(why)
     for (const fate of this.#fates.values()) fate.reject(why)
     this.#fates.clear()
-    await this.turns.ended()
+    await this.driver.ended()
     this.#listeners.end()
   }
 
@@ -214,13 +214,13 @@ export class Client extends Views {
 
   /** Returns how many messages of all tabs are not sent yet. */
   async unsent(): Promise<number> {
-    await this.turns.open()
-    return this.turns.read((core) => [...core.outbox.sending.values()].filter((o) => o.state === 'sending').length)
+    await this.driver.open()
+    return this.driver.read((core) => [...core.outbox.sending.values()].filter((o) => o.state === 'sending').length)
   }
 
   /** Returns the state of the connection. */
   status(): Status {
-    this.#status = sameFields(this.#status, { ...this.turns.read(status), warnings: this.#warnings })
+    this.#status = sameFields(this.#status, { ...this.driver.read(status), warnings: this.#warnings })
     return this.#status
   }
 
@@ -234,7 +234,7 @@ export class Client extends Views {
    * that the server is there. In a browser it notices such events itself. Spec: P-7.3.
    */
   wakeUp(): void {
-    this.turns.apply(wakeUp)
+    this.driver.apply(wakeUp)
   }
 
   // --- what changes ---
@@ -252,7 +252,7 @@ export class Client extends Views {
   }
 
   #subscribe(f: Listener, end: () => void): () => void {
-    return this.#listeners.add(f, () => this.turns.read(everything), end)
+    return this.#listeners.add(f, () => this.driver.read(everything), end)
   }
 
   // --- messages on their way ---
@@ -263,20 +263,20 @@ export class Client extends Views {
    * outcome is known, for at most 30 days. Spec: P-4.
    */
   async send(d: Draft): Promise<Sent> {
-    await this.turns.open()
-    const taken = this.turns.apply((core) => draft(core, d))
+    await this.driver.open()
+    const taken = this.driver.apply((core) => draft(core, d))
     if (taken.refused) throw new PetrelError(taken.refused)
     const { outgoing: { id }, row } = taken
     this.#fate(id)
     if (row) {
       try {
-        await this.turns.write([row], true)
+        await this.driver.write([row], true)
       } catch (why) {
         this.#fates.delete(id)
-        this.turns.apply((core) => lost(core, id))
+        this.driver.apply((core) => lost(core, id))
         throw why
       }
-      this.turns.apply((core) => kept(core, id))
+      this.driver.apply((core) => kept(core, id))
     }
     return this.sent(id)
   }
@@ -299,14 +299,14 @@ export class Client extends Views {
 
   /** Removes a rejected or unknowable message from `pending`. Messages in other states stay. */
   discard(id: string): void {
-    this.turns.apply((core) => discard(core, id))
+    this.driver.apply((core) => discard(core, id))
   }
 
   #fate(id: string): Deferred<Outgoing> {
     let fate = this.#fates.get(id)
     if (fate) return fate
     fate = deferred()
-    const now = this.turns.read((core) => outgoing(core, id))
+    const now = this.driver.read((core) => outgoing(core, id))
     if (now?.state === 'sending') this.#fates.set(id, fate)
     else if (now) fate.resolve(now)
     else fate.reject(refused('invalid', `there is no pending message with the id ${id}`))
@@ -338,7 +338,7 @@ export class Client extends Views {
    * skipped, and listed in `Conversation.damaged`.
    */
   async older(conv: string, limit = 0, options: CallOptions = {}): Promise<boolean> {
-    const before = this.turns.read((core) => olderThan(core, conv))
+    const before = this.driver.read((core) => olderThan(core, conv))
     if (before === 0) return false
     let page: HistoryPage | undefined
     let damage: PetrelError['damaged']
@@ -348,7 +348,7 @@ export class Client extends Views {
       if (!isPetrelError(why) || !why.damaged) throw why
       damage = why.damaged
     }
-    return this.turns.apply((core) => takeOlder(core, conv, before, page ?? damage as NonNullable<typeof damage>))
+    return this.driver.apply((core) => takeOlder(core, conv, before, page ?? damage as NonNullable<typeof damage>))
   }
 
   /**
@@ -357,7 +357,7 @@ export class Client extends Views {
    * history.
    */
   async since(conv: string, after: number, limit = 0, options: CallOptions = {}): Promise<readonly Message[]> {
-    const held = this.turns.read((core) => since(core, conv, after, limit))
+    const held = this.driver.read((core) => since(core, conv, after, limit))
     if (held) return held
     const page = await this.history({ conv, after, limit }, options)
     return page.messages.map(messageOf)
@@ -380,7 +380,7 @@ export class Client extends Views {
     let after: string | undefined = ''
     do {
       const { receipts = [], next }: ResponseOf<'petrel.v1.MessageService/ListReceipts'> = await this.call('petrel.v1.MessageService/ListReceipts', { conv, after }, options)
-      this.turns.apply((core) => eventsOf({ receipts }).receipts.forEach((r) => takeReceipt(core, r)))
+      this.driver.apply((core) => eventsOf({ receipts }).receipts.forEach((r) => takeReceipt(core, r)))
       after = next
     } while (after)
   }
@@ -395,7 +395,7 @@ export class Client extends Views {
     let before = (held.at(-1)?.seq ?? 0) + 1
     while (held.length > 0 && before > after + 1) {
       const page = await this.history({ conv, after, before, onlyNotes: true }, options)
-      this.turns.apply((core) => notesCame(core, conv, page.notes))
+      this.driver.apply((core) => notesCame(core, conv, page.notes))
       if (!page.more || page.coveredFrom === 0 || page.coveredFrom >= before) return
       before = page.coveredFrom
     }
@@ -410,7 +410,7 @@ export class Client extends Views {
   }
 
   protected override noted(conv: string, { note }: ResponseOf<'petrel.v1.MessageService/React'>): void {
-    if (note) this.turns.apply((core) => notesCame(core, conv, eventsOf({ notes: [note] }).notes))
+    if (note) this.driver.apply((core) => notesCame(core, conv, eventsOf({ notes: [note] }).notes))
   }
 
   // --- bots ---
@@ -429,7 +429,7 @@ export class Client extends Views {
    */
   incoming(signal?: AbortSignal): AsyncGenerator<Message, void, void> {
     return incoming({
-      turns: this.turns, changes: (until) => this.changes(until), history: (q, until) => this.#requests.history(q, until),
+      driver: this.driver, changes: (until) => this.changes(until), history: (q, until) => this.#requests.history(q, until),
       markRead: (conv, seq) => this.markRead(conv, seq),
     }, signal)
   }

@@ -31,7 +31,7 @@ export interface TurnsOptions {
  * Drives a core: passes inputs to it, and carries out its outputs. Inputs that come together are one turn. The
  * driver writes a turn to the store before it reports it. Spec: S-1.3, S-17.1.
  */
-export class Turns {
+export class CoreDriver {
   readonly #o: TurnsOptions
   readonly #core: Core
   readonly #connections = new Map<number, Connection>() // by the number of the core

@@ -63,7 +63,7 @@ export class HistoryWindow {
   }
 
   #look(): WindowEnds | undefined {
-    const seen = this.#turns.read((core) => windowView(core, this.#conv, this.#window))
+    const seen = this.#driver.read((core) => windowView(core, this.#conv, this.#window))
     this.#fresh = true
     if (!seen) return undefined
     const { isOldest, isNewest } = seen.ends
@@ -87,7 +87,7 @@ export class HistoryWindow {
       return true
     }
     const before = ends.from + 1
-    await this.#page({ before, limit }, options, (page) => this.#turns.apply((core) => takeBefore(core, this.#conv, this.#window, before, page)))
+    await this.#page({ before, limit }, options, (page) => this.#driver.apply((core) => takeBefore(core, this.#conv, this.#window, before, page)))
     return true
   }
 
@@ -96,7 +96,7 @@ export class HistoryWindow {
     const ends = this.#look()
     if (!ends || ends.isNewest) return false
     const after = ends.to
-    await this.#page({ after, limit }, options, (page) => this.#turns.apply((core) => takeAfter(core, this.#conv, this.#window, after, page)))
+    await this.#page({ after, limit }, options, (page) => this.#driver.apply((core) => takeAfter(core, this.#conv, this.#window, after, page)))
     return true
   }
 
@@ -105,7 +105,7 @@ export class HistoryWindow {
    * It returns false if the user can read no such entry, or another jump came later.
    */
   async around(seq: number, limit = pageEntries, options: CallOptions = {}): Promise<boolean> {
-    const has = (): boolean => this.#turns.read((core) => inWindow(core, this.#conv, this.#window, seq))
+    const has = (): boolean => this.#driver.read((core) => inWindow(core, this.#conv, this.#window, seq))
     return has() || await this.#jump({ around: seq, limit }, options) !== undefined && has()
   }
 
@@ -122,7 +122,7 @@ export class HistoryWindow {
   toNewest(): void {
     this.#jumps++
     this.#fresh = false
-    this.#turns.apply((core) => emptyWindow(core, this.#conv, this.#window))
+    this.#driver.apply((core) => emptyWindow(core, this.#conv, this.#window))
   }
 
   async #jump(q: Omit<GetHistory, 'conv'>, options: CallOptions): Promise<HistoryPage | undefined> {
@@ -132,7 +132,7 @@ export class HistoryWindow {
       if (!('messages' in page)) throw new Error('the server answered a jump with a range')
       if (jump !== this.#jumps) return
       taken = page
-      this.#turns.apply((core) => takeAround(core, this.#conv, this.#window, page))
+      this.#driver.apply((core) => takeAround(core, this.#conv, this.#window, page))
     })
     return taken
   }
@@ -155,8 +155,8 @@ export class HistoryWindow {
     this.#fresh = false
   }
 
-  /** The turns of the client, in whose core the window works. So clients without a window need no code for it. */
-  get #turns(): Client['turns'] {
-    return this.#client['turns']
+  /** The driver of the client, in whose core the window works. So clients without a window need no code for it. */
+  get #driver(): Client['driver'] {
+    return this.#client['driver']
   }
 }

@@ -4,7 +4,7 @@ import {
 } from './core/index.js'
 import { isPetrelError, refused } from './errors.js'
 import { leaving } from './subscription.js'
-import type { Turns } from './coredriver.js'
+import type { CoreDriver } from './coredriver.js'
 
 /**
  * After this many entries that are no incoming messages, the position is stored. So a restart reads at most
@@ -13,7 +13,7 @@ import type { Turns } from './coredriver.js'
 const skipEvery = 64
 
 interface Client {
-  readonly turns: Turns
+  readonly driver: CoreDriver
   readonly changes: (signal: AbortSignal) => AsyncGenerator<Change, void, void>
   readonly history: (q: GetHistory, signal: AbortSignal) => Promise<HistoryPage>
   readonly markRead: (conv: string, seq: number) => void
@@ -26,10 +26,10 @@ export function incoming(client: Client, signal?: AbortSignal): AsyncGenerator<M
 }
 
 async function* read(client: Client, left: AbortController, signal?: AbortSignal): AsyncGenerator<Message, void, void> {
-  const { turns } = client
-  await turns.open()
-  if (turns.read((core) => core.incoming.reading)) throw refused('invalid', 'another loop reads the incoming messages')
-  turns.apply((core) => {
+  const { driver } = client
+  await driver.open()
+  if (driver.read((core) => core.incoming.reading)) throw refused('invalid', 'another loop reads the incoming messages')
+  driver.apply((core) => {
     core.incoming.reading = true
   })
   const leave = (): void => left.abort(signal?.reason)
@@ -47,7 +47,7 @@ async function* read(client: Client, left: AbortController, signal?: AbortSignal
   } finally {
     signal?.removeEventListener('abort', leave)
     left.abort()
-    turns.apply((core) => {
+    driver.apply((core) => {
       core.incoming.reading = false
     })
   }
@@ -73,8 +73,8 @@ class Reader {
    */
   async begin(): Promise<void> {
     for (;;) {
-      const rows = this.#client.turns.apply(beginIncoming)
-      if (rows) return this.#client.turns.write(rows, false)
+      const rows = this.#client.driver.apply(beginIncoming)
+      if (rows) return this.#client.driver.write(rows, false)
       if (!await this.#look()) return
     }
   }
@@ -106,7 +106,7 @@ class Reader {
   async #nextOf(conv: string): Promise<Message | undefined> {
     let x = this.#convs.get(conv)
     if (!x) {
-      x = this.#client.turns.read((core) => reading(core, conv))
+      x = this.#client.driver.read((core) => reading(core, conv))
       this.#convs.set(conv, x)
     }
     for (;;) {
@@ -114,7 +114,7 @@ class Reader {
       if (!m) return undefined
       x.at = { ...x.at, seq: m.seq }
       const isText = m.text !== undefined || m.data !== undefined // a recalled message has neither
-      if (isText && m.from !== this.#client.turns.read((core) => status(core).user)) return m
+      if (isText && m.from !== this.#client.driver.read((core) => status(core).user)) return m
       if (x.at.seq >= x.stored + skipEvery) await this.#store(conv, x)
     }
   }
@@ -122,7 +122,7 @@ class Reader {
   /** Returns the next entry above x.at: a held one, or else one of the history. undefined: there is none now. */
   async #entry(conv: string, x: Reading): Promise<Message | undefined> {
     for (;;) {
-      const held = this.#client.turns.read((core) => heldAfter(core, conv, x))
+      const held = this.#client.driver.read((core) => heldAfter(core, conv, x))
       if (held === 'none') return undefined
       if (held) return held
       const next = x.page.find((m) => m.seq > x.at.seq)
@@ -134,7 +134,7 @@ class Reader {
         if (this.#signal.aborted || isPetrelError(why)) return undefined
         throw why
       }
-      if (this.#client.turns.read((core) => status(core).history) !== x.at.history) continue // the page may be of the former history
+      if (this.#client.driver.read((core) => status(core).history) !== x.at.history) continue // the page may be of the former history
       x.page = page.messages
       if (page.messages.length > 0) continue
       x.at = { ...x.at, seq: Math.max(x.at.seq, page.head) } // the user may read none of these entries
@@ -154,7 +154,7 @@ class Reader {
 
   async #store(conv: string, x: Reading): Promise<void> {
     x.stored = x.at.seq
-    const row = this.#client.turns.read((core) => moveTo(core, conv, x.at))
-    await this.#client.turns.write([row], false)
+    const row = this.#client.driver.read((core) => moveTo(core, conv, x.at))
+    await this.#client.driver.write([row], false)
   }
 }

@@ -1,7 +1,7 @@
 import type { Clock } from './clock.js'
 import { call, type Capability, type ClientBody, type Core, failure, fromWire, type GetHistory, type HistoryPage, isLive, type ServerFrame } from './core/index.js'
 import type { CallOptions } from './api.js'
-import type { Turns } from './coredriver.js'
+import type { CoreDriver } from './coredriver.js'
 import { isPetrelError, PetrelError, refused } from './errors.js'
 import { callHttp, type Fetch } from './http.js'
 import { randomId } from './randomid.js'
@@ -18,12 +18,12 @@ const answerMs = 30_000 // how long a call waits by default, the wait for a conn
  * client is live. If a connection ends before the answer, history and call ask again.
  */
 export class Requests {
-  readonly #o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }
+  readonly #o: { readonly driver: CoreDriver; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }
   readonly #slots = new Slots(maxAsked)
   #up = deferred<void>() // resolved when the client is live
   #over = false
 
-  constructor(o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }) {
+  constructor(o: { readonly driver: CoreDriver; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }) {
     this.#o = o
   }
 
@@ -122,7 +122,7 @@ export class Requests {
 
   #ask(need: Capability | '', body: ClientBody): Promise<ServerFrame | undefined> | undefined {
     const answer = deferred<ServerFrame | undefined>()
-    return this.#o.turns.apply((core: Core) => {
+    return this.#o.driver.apply((core: Core) => {
       if (!isLive(core)) return undefined
       const why = call(core, need, body, answer.resolve)
       if (why) answer.reject(new PetrelError(why))

@@ -3,26 +3,26 @@ import {
   blockedUsers, conversation, type Conversation, conversations, direct, markDelivered, markRead, type Message, messages, type Outgoing, pending, pendingTo,
   presence, type Presence, quote, type Quoted, sayTyping, setFocus, setting, setWatch, type Signal, signals, type Unread, unreadTotal,
 } from './core/index.js'
-import type { Turns } from './coredriver.js'
+import type { CoreDriver } from './coredriver.js'
 
 /** Reads the client's state, and changes it for the user. No method here waits for the server. */
 export abstract class Views extends Calls {
-  protected abstract readonly turns: Turns
+  protected abstract readonly driver: CoreDriver
 
   // --- what there is ---
 
   /** Returns all known conversations, those with the newest messages first. */
   conversations(): readonly Conversation[] {
-    return this.turns.read(conversations)
+    return this.driver.read(conversations)
   }
 
   conversation(conv: string): Conversation | undefined {
-    return this.turns.read((core) => conversation(core, conv))
+    return this.driver.read((core) => conversation(core, conv))
   }
 
   /** Returns the id of the direct conversation with user; '' before its first message. */
   direct(user: string): string {
-    return this.turns.read((core) => direct(core, user))
+    return this.driver.read((core) => direct(core, user))
   }
 
   /**
@@ -31,7 +31,7 @@ export abstract class Views extends Calls {
    * and recalls are applied to their targets; they are entries of their own as well.
    */
   messages(conv: string, after = 0, limit = 0): readonly Message[] {
-    return this.turns.read((core) => messages(core, conv, after, limit))
+    return this.driver.read((core) => messages(core, conv, after, limit))
   }
 
   /**
@@ -39,12 +39,12 @@ export abstract class Views extends Calls {
    * discarded.
    */
   pending(conv: string): readonly Outgoing[] {
-    return this.turns.read((core) => pending(core, conv))
+    return this.driver.read((core) => pending(core, conv))
   }
 
   /** Returns the pending messages to user, even before the direct conversation exists. */
   pendingTo(user: string): readonly Outgoing[] {
-    return this.turns.read((core) => pendingTo(core, user))
+    return this.driver.read((core) => pendingTo(core, user))
   }
 
   /**
@@ -52,22 +52,22 @@ export abstract class Views extends Calls {
    * the client has asked the server; when the answer comes, a change names the conversation. Spec: P-5.9.
    */
   quote(conv: string, seq: number): Quoted {
-    return this.turns.apply((core) => quote(core, conv, seq))
+    return this.driver.apply((core) => quote(core, conv, seq))
   }
 
   /** The counts of unread messages. */
   unread(): Unread {
-    return this.turns.read(unreadTotal)
+    return this.driver.read(unreadTotal)
   }
 
   /** The value of a setting: of a conversation, of another user, or, if both are '', of the account. */
   setting(conv: string, user: string, name: string): string {
-    return this.turns.read((core) => setting(core, conv, user, name))
+    return this.driver.read((core) => setting(core, conv, user, name))
   }
 
   /** The users that the user blocks, sorted. */
   blocked(): readonly string[] {
-    return this.turns.read(blockedUsers)
+    return this.driver.read(blockedUsers)
   }
 
   /**
@@ -75,12 +75,12 @@ export abstract class Views extends Calls {
    * and kind. `typing` signals are not among them: see `Conversation.typing`.
    */
   signals(): readonly Signal[] {
-    return this.turns.read(signals)
+    return this.driver.read(signals)
   }
 
   /** Returns the presence of a watched user; undefined if it is not known, for example without a connection. */
   presence(user: string): Presence | undefined {
-    return this.turns.read((core) => presence(core, user))
+    return this.driver.read((core) => presence(core, user))
   }
 
   // --- what the user does ---
@@ -90,12 +90,12 @@ export abstract class Views extends Calls {
    * once. The server gets at most one move a second, and an unsent move survives a restart. Spec: P-8.6.
    */
   markRead(conv: string, seq: number): void {
-    this.turns.apply((core) => markRead(core, conv, seq))
+    this.driver.apply((core) => markRead(core, conv, seq))
   }
 
   /** Records that this device holds the entries up to seq. Use it with the option manualDelivered. */
   markDelivered(conv: string, seq: number): void {
-    this.turns.apply((core) => markDelivered(core, conv, seq))
+    this.driver.apply((core) => markDelivered(core, conv, seq))
   }
 
   /**
@@ -104,14 +104,14 @@ export abstract class Views extends Calls {
    * at the start. Spec: P-6.5.
    */
   focus(convs?: readonly string[]): void {
-    this.turns.apply((core) => setFocus(core, convs))
+    this.driver.apply((core) => setFocus(core, convs))
   }
 
   /**
    * Shows others that the user is writing. Call it for each key: it sends at most one signal in 3 s. Spec: P-13.2.
    */
   typing(conv: string): void {
-    this.turns.apply((core) => sayTyping(core, conv))
+    this.driver.apply((core) => sayTyping(core, conv))
   }
 
   /**
@@ -119,6 +119,6 @@ export abstract class Views extends Calls {
    * Spec: P-13.5.
    */
   watch(users: readonly string[]): void {
-    this.turns.apply((core) => setWatch(core, users))
+    this.driver.apply((core) => setWatch(core, users))
   }
 }

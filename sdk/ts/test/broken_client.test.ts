@@ -34,7 +34,7 @@ const rules: readonly Rule[] = [
   { file: 'filestores.ts', old: '!== crc32(json)) break', new: '!== crc32(json)) void 0', guard: 'src/stores.test.ts', by: 'a crash has cut off' },
   { file: 'coredriver.ts', old: 'this.#over?.resolve(why)', new: 'if (this.#live || why) this.#over?.resolve(why)', guard: 'test/client.test.ts', by: 'a halt that comes' },
   { file: 'core/window.ts', old: 'takeNotes(c, v, page.notes)\n', new: '', guard: 'test/history.server.test.ts', by: 'what becomes of a message far back' },
-  { file: 'core/window.ts', old: 'refold(c, v)\n  cut(v, w)\n  show', new: 'cut(v, w)\n  show', guard: 'test/history.server.test.ts', by: 'a page that was read before an edit' },
+  { file: 'core/window.ts', old: 'reapplyEdits(c, v)\n  cut(v, w)\n  show', new: 'cut(v, w)\n  show', guard: 'test/history.server.test.ts', by: 'a page that was read before an edit' },
   { file: 'core/window.ts', old: 'if (w.back) w.slots.length = maxWindow\n', new: 'if (w.back) return\n', guard: 'test/history.server.test.ts', by: 'within its bound' },
   { file: 'core/window.ts', old: 'if (slot.entry.seq <= v.low) w.slots.push(slot)', new: 'void slot', guard: 'test/history.server.test.ts', by: 'what the client drops' },
   { file: 'core/window.ts', old: 'w.slots.splice(find(w.slots, v.low + 1))', new: '', guard: 'test/history.server.test.ts', by: 'a jump reads' },

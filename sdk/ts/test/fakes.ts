@@ -102,7 +102,7 @@ export class FakeBrowser {
 
   post(from: FakeChannel, m: unknown): void {
     const copy = this.#frozen.has(from.tab) ? structuredClone(m) : m
-    this.#hear(from.tab, () => { // a tab that is frozen runs nothing: it says this when it thaws
+    this.#recordEntry(from.tab, () => { // a tab that is frozen runs nothing: it says this when it thaws
       for (const c of this.#channels) if (c !== from && c.name === from.name) c.get(structuredClone(copy))
     })
   }
@@ -118,7 +118,7 @@ export class FakeBrowser {
   }
 
   /** Runs f in a tab, when it thaws if it is frozen. */
-  #hear(tab: string, f: () => void): void {
+  #recordEntry(tab: string, f: () => void): void {
     if (!this.#frozen.has(tab)) f()
     else this.#missed.set(tab, [...this.#missed.get(tab) ?? [], f])
   }
@@ -135,14 +135,14 @@ export class FakeBrowser {
           const hold = (): void => {
             const mine: Holder = { tab, lost: reject, release: () => this.#held.get(name) === mine && this.#free(name) }
             this.#held.set(name, mine)
-            this.#hear(tab, () => {
+            this.#recordEntry(tab, () => {
               Promise.resolve().then(() => f({})).then(resolve, reject).finally(mine.release)
             })
           }
           const holder = this.#held.get(name)
           if (!holder || steal) {
             this.#held.delete(name)
-            if (holder) this.#hear(holder.tab, () => holder.lost(new Error('AbortError: stolen')))
+            if (holder) this.#recordEntry(holder.tab, () => holder.lost(new Error('AbortError: stolen')))
             hold()
           } else if (ifAvailable) Promise.resolve(f(null)).then(resolve, reject)
           else {

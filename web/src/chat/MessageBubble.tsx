@@ -4,7 +4,7 @@ import { useName } from '../account/useName.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
 import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace, selectedText } from '../../ui/index.js'
-import { onRest } from '../longPress.js'
+import { longPressHandlers } from '../longPress.js'
 import { useChatActions } from './actions.js'
 import { Body } from './Body.js'
 import { failureText, isTooLong } from './failureText.js'
@@ -44,7 +44,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
   }
   const meta = <Meta ms={m.timeMs} edited={(m.editedBy > 0 || changing === 'edit') && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
-    <div className={`${shape(own, first, last, large, lit)}${selected ? ' selected' : ''}`} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(selects ? { onClick: () => actions.select(m) } : onRest(open))}>
+    <div className={`${shape(own, first, last, large, lit)}${selected ? ' selected' : ''}`} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(selects ? { onClick: () => actions.select(m) } : longPressHandlers(open))}>
       {selects && !recalled && <span className="message-check" role="checkbox" aria-checked={selected} aria-label={t('select')}>{selected && <Icon name="check" small />}</span>}
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
@@ -130,7 +130,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
     open({ x: e.clientX, y: e.clientY, of: e.currentTarget })
   }
   return (
-    <div className={shape(true, first, last, large, false)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...onRest(open)}>
+    <div className={shape(true, first, last, large, false)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...longPressHandlers(open)}>
       <div className={state === 'rejected' ? 'bubble bubble-failed' : failed ? 'bubble bubble-unknown' : 'bubble'}>
         {draft.forward && <div className="forwarded"><Icon name="forward" small />{t('forwarded')}</div>}
         {draft.replyTo !== undefined && conv !== '' && <QuoteBlock conv={conv} seq={draft.replyTo} onOpen={actions.jumpTo} />}

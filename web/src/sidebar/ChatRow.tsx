@@ -17,7 +17,7 @@ import { Typing } from '../chat/Typing.js'
 import { useDraft } from '../drafts.js'
 import { shortDate } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { onRest } from '../longPress.js'
+import { longPressHandlers } from '../longPress.js'
 import { usePendingOf } from '../clientSnapshot.js'
 import { useChatName } from './ChatLine.js'
 import { isDissolved, lastMs } from './chatList.js'
@@ -44,7 +44,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
     <>
       <button
         type="button" tabIndex={tabStop ? 0 : -1} className={selected ? 'chat-row selected' : 'chat-row'} aria-current={selected ? 'page' : undefined} aria-haspopup="menu" onClick={() => onSelect(v)}
-        onContextMenu={(e) => { e.preventDefault(); setMenu({ x: e.clientX, y: e.clientY }) }} {...onRest(setMenu)}
+        onContextMenu={(e) => { e.preventDefault(); setMenu({ x: e.clientX, y: e.clientY }) }} {...longPressHandlers(setMenu)}
       >
         <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} group={v.kind === 'group'} online={v.peer !== user && (presence?.online ?? false)} />
         <span className="chat-row-text">

@@ -6,7 +6,7 @@ import { keep } from './rows.js'
 import type { Conv, Core } from './state.js'
 
 /** Applies an edit or a recall to its target, if the client holds it. Spec: P-5.3, S-7.5. */
-export function fold(c: Core, v: Conv, m: Entry): void {
+export function applyEdit(c: Core, v: Conv, m: Entry): void {
   const seq = targetOf(m)
   if (seq === 0) return
   foldQuote(v, m)
@@ -22,6 +22,6 @@ export function fold(c: Core, v: Conv, m: Entry): void {
  * Applies all held edits and recalls again, because older entries were added. An edit that was applied already
  * changes nothing.
  */
-export function refold(c: Core, v: Conv): void {
-  for (const { entry } of v.slots) fold(c, v, entry)
+export function reapplyEdits(c: Core, v: Conv): void {
+  for (const { entry } of v.slots) applyEdit(c, v, entry)
 }

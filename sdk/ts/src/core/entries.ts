@@ -1,6 +1,6 @@
 import { heardCounted, hold, repair, retitle, slotAt, touch } from './conversation.js'
 import { countOwn, delivered, prune } from './cursor.js'
-import { fold } from './edits.js'
+import { applyEdit } from './edits.js'
 import type { Entry } from './frames.js'
 import { stopTyping } from './signals.js'
 import { mention, takeMentions } from './mention.js'
@@ -18,7 +18,7 @@ export function takeEntry(c: Core, v: Conv, m: Entry): void {
     return
   }
   if (!v.known || m.seq > v.have + 1) {
-    hear(c, v, m)
+    recordEntry(c, v, m)
     hold(v, m)
     touch(c, v)
     repair(c, v)
@@ -46,12 +46,12 @@ export function append(c: Core, v: Conv, taken: Entry): void {
   v.have = m.seq
   v.slots.push({ entry: m, view: undefined })
   keep(c, v, m)
-  fold(c, v, m)
+  applyEdit(c, v, m)
   if (m.group) {
     retitle(v, m.seq, m.group.title)
     c.changed.list = true
   }
-  if (hear(c, v, m)) {
+  if (recordEntry(c, v, m)) {
     dropOldest(c, v, v.slots.length - 1)
     v.window = []
     dropQuotes(v)
@@ -72,7 +72,7 @@ export function append(c: Core, v: Conv, taken: Entry): void {
  * recalled without a push while the user was no member, so the caller drops them, and they are loaded again
  * when the application asks for them. Spec: P-8.7, S-7.11.
  */
-function hear(c: Core, v: Conv, m: Entry): boolean | undefined {
+function recordEntry(c: Core, v: Conv, m: Entry): boolean | undefined {
   heardCounted(v, m.seq, m.counted)
   mention(c, v, m)
   const is = m.members?.added.some(({ user }) => user === c.meta.user)

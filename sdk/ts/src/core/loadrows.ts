@@ -1,6 +1,6 @@
 import { addConv } from './conversation.js'
 import { move, receipt } from './cursor.js'
-import { refold } from './edits.js'
+import { reapplyEdits } from './edits.js'
 import { defined, type Entry, type PersonalValue } from './frames.js'
 import { adopt } from './outbox.js'
 import { takeSetting } from './settings.js'
@@ -33,7 +33,7 @@ export function load(c: Core, rows: readonly StoredRow[]): void {
     const v = c.convs.get(id)
     if (!v) continue
     v.slots = all.filter((m) => m.seq > v.low && m.seq <= v.have).map((entry) => ({ entry, view: undefined }))
-    refold(c, v)
+    reapplyEdits(c, v)
   }
   c.store.rows.clear() // loading queued rows, but they are stored already
   for (const id of c.convs.keys()) c.changed.conversations.add(id)

@@ -1,6 +1,6 @@
 import { floor, touch } from './conversation.js'
 import { countOwn } from './cursor.js'
-import { refold } from './edits.js'
+import { reapplyEdits } from './edits.js'
 import type { HistoryPage, Range } from './frames.js'
 import { takeNotes } from './note.js'
 import { arrived } from './outbox.js'
@@ -51,6 +51,6 @@ function prepend(c: Core, v: Conv, p: HistoryPage): void {
       arrived(c, v.id, m)
     }
   }
-  refold(c, v)
+  reapplyEdits(c, v)
   touch(c, v)
 }

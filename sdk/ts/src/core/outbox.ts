@@ -131,7 +131,7 @@ export function target(c: Core, o: OutgoingState): string {
 }
 
 /** Sets the `after` of a message. The message is stored again before it is sent. */
-export function raise(c: Core, o: OutgoingState, after: number): void {
+export function setAfter(c: Core, o: OutgoingState, after: number): void {
   o.send = { ...o.send, after }
   storeOutgoing(c, o)
 }
@@ -218,7 +218,7 @@ function draftOf(o: OutgoingState): Draft {
  * Removes replyTo from a message, because another entry may have that seq now. A message that the server looks
  * up by its id may already be stored as it is, so it stays. Spec: P-6.6, S-15.3.
  */
-function answersNothing(c: Core, o: OutgoingState): void {
+function dropReplyReference(c: Core, o: OutgoingState): void {
   const { rel, ...bare } = o.send
   if (o.state !== 'sending' || !rel || rel.replyTo === 0 || aims(o) || o.tried && bare.after === undefined) return
   const left = { ...rel, replyTo: 0 }
@@ -231,7 +231,7 @@ function answersNothing(c: Core, o: OutgoingState): void {
 export function forgetTargets(c: Core): void {
   const had = c.meta.history !== '' // before its first welcome a client has given no seqs to the application
   for (const o of [...c.outbox.sending.values()].sort(byAge)) {
-    if (had) answersNothing(c, o)
+    if (had) dropReplyReference(c, o)
     if (had && o.state === 'sending' && aims(o)) {
       o.stale = true
       o.look = o.tried

@@ -3,7 +3,7 @@ import { during, type Failure, fromKick, fromWire, silent } from './errors.js'
 import type { ServerFrame, Welcome } from './frames.js'
 import { capabilities, firstWaitMs, isDue, maxWaitMs, setStatus } from './request.js'
 import { begin, finish, take } from './connection.js'
-import { beginRound, newPlaces, sendsAway, welcomedAt } from './addresses.js'
+import { beginRound, newAddresses, sendsAway, welcomedAt } from './addresses.js'
 import { fellSilent, probe } from './heartbeat.js'
 import type { Core, Live, Reach, Try } from './state.js'
 
@@ -23,7 +23,7 @@ const spreadMs = 300 // the clients of a closing gateway spread over this time
 
 export function newReach(url: string, speaks: readonly string[]): Reach {
   return {
-    running: false, places: newPlaces(url, speaks), conn: 0, tries: [], last: 0, limit: firstLimitMs, wait: firstWaitMs, pause: 0, without: '',
+    running: false, places: newAddresses(url, speaks), conn: 0, tries: [], last: 0, limit: firstLimitMs, wait: firstWaitMs, pause: 0, without: '',
     asking: false, token: '', refused: '', askAnew: false, patience: 0, patientFor: undefined,
   }
 }

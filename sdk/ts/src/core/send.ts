@@ -5,7 +5,7 @@ import { type Failure, fromWire, invalid } from './errors.js'
 import { type Ack, defined, type Entry, type HistoryPage, type Send, type ServerFrame } from './frames.js'
 import { dropLane, wakeLane } from './sendlane.js'
 import { askEncoded, askHistory, firstWaitMs, isDue, maxWaitMs, readsFull, retryAt, wantSync } from './request.js'
-import { foundAt, passed, raise, settle, target } from './outbox.js'
+import { foundAt, passed, setAfter, settle, target } from './outbox.js'
 import type { Conv, Core, Lane, Live, OutgoingState } from './state.js'
 
 /** How long after its composition a message is still sent. Spec: P-4.8. */
@@ -42,7 +42,7 @@ function sendLane(c: Core, lv: Live, l: Lane): Looked {
       giveUp(c, o, invalid('the server has gone back to an earlier state: the target is gone', 'no_target'))
     } else if (o.fresh) {
       o.fresh = false
-      raise(c, o, c.convs.get(target(c, o))?.head ?? 0)
+      setAfter(c, o, c.convs.get(target(c, o))?.head ?? 0)
       return 'later'
     } else if (o.look) {
       if (readsFull(lv)) return 'later'
@@ -110,7 +110,7 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
       o.look = true
       o.from = ahead ? 0 : o.send.after
       o.until = e.head
-    } else raise(c, o, e.head) // P-4.7: no attempt was stored
+    } else setAfter(c, o, e.head) // P-4.7: no attempt was stored
   } else {
     o.tried ||= e.code !== 'rate_limited' // a rate limit proves that it was not stored
     o.error = fromWire(e)
@@ -184,7 +184,7 @@ export function lookFor(c: Core, lv: Live, o: OutgoingState, from: number): void
   const conv = target(c, o)
   if (conv === '') { // there is no conversation yet, so the message is not stored
     o.look = false
-    raise(c, o, o.until)
+    setAfter(c, o, o.until)
     wakeLane(c, o.lane)
     return
   }
@@ -205,7 +205,7 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
       o.lane.at = retryAt(c, f.error)
     } else { // the user is no member: the
       o.look = false
-      raise(c, o, o.until)
+      setAfter(c, o, o.until)
     }
     return
   }
@@ -229,7 +229,7 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
     return
   }
   o.look = false
-  raise(c, o, p.head)
+  setAfter(c, o, p.head)
 }
 
 /**

@@ -5,7 +5,7 @@ import type {
   ConvKind, Entry, Note, PersonalValue, Quote, Range, Receipt, Role, Send, ServerFrame, SetFocus, Signal, Welcome,
 } from './frames.js'
 import type { Conversation, Message, Outgoing, Presence, SendState, Status, Unread } from './model.js'
-import type { Places } from './addresses.js'
+import type { Addresses } from './addresses.js'
 import type { Meta, Position, RowValue } from './schema.js'
 
 /** The options of a client that the core uses. */
@@ -118,7 +118,7 @@ export interface StoreQueue {
  */
 export interface Reach {
   running: boolean
-  readonly places: Places
+  readonly places: Addresses
   conn: number // number of the newest connection
   tries: Try[]
   last: number // when the newest try began

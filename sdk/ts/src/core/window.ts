@@ -1,5 +1,5 @@
 import { find, floor, show, slotAt } from './conversation.js'
-import { refold } from './edits.js'
+import { reapplyEdits } from './edits.js'
 import type { HistoryPage, Range } from './frames.js'
 import type { Message } from './model.js'
 import { forgetNotes, takeNotes } from './note.js'
@@ -138,7 +138,7 @@ function meet(v: Conv, w: Window): void {
 function arrived(c: Core, v: Conv, w: Window, page: HistoryPage): void {
   takeQuotes(v, page.refs)
   takeNotes(c, v, page.notes)
-  refold(c, v)
+  reapplyEdits(c, v)
   cut(v, w)
   show(c, v)
 }
@@ -171,7 +171,7 @@ function follow(c: Core, v: Conv, w: Window): void {
   else if (lost) {
     for (const slot of w.tail) if (slot.entry.seq <= v.low) w.slots.push(slot)
     w.to = v.low
-    refold(c, v)
+    reapplyEdits(c, v)
     cut(v, w)
   } else if (joined || w.to > v.low) {
     w.from = Math.min(w.from, v.low)

@@ -166,7 +166,7 @@ export class Hub {
     } else if (frame.watch) {
       member.watch = frame.watch.users ?? []
       f = { ...frame, watch: this.#watch() }
-    } else if (frame.cursor && this.#isMoved(member, frame)) return
+    } else if (frame.cursor && this.#answeredByMove(member, frame)) return
     this.#ask({ from: member, frame: f })
   }
 
@@ -175,7 +175,7 @@ export class Hub {
    * that move. Otherwise it records the move, which the caller has to send. All tabs hold the same entries, and the
    * server takes one move a second.
    */
-  #isMoved(member: Member, { id, cursor }: ClientFrameJson): boolean {
+  #answeredByMove(member: Member, { id, cursor }: ClientFrameJson): boolean {
     const conv = cursor?.conv ?? ''
     const delivered = Number(cursor?.delivered ?? 0)
     const read = Number(cursor?.read ?? 0)
