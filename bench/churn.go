@@ -68,7 +68,7 @@ func (g *generator) comeAndGo(now int64) {
 	if now >= g.joinsDue {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
-			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // a request series fills unread itself, and leaves behind empty
+			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // a series fills unread itself, and leaves behind empty
 				g.toReadBehind(c)
 				g.readSome(c)
 			}
@@ -220,7 +220,8 @@ func (g *generator) checkSeries() {
 // ask returns a request series in which each connection makes a number of requests; the function request builds each.
 func (g *generator) ask(name string, conns []*conn, atOnce, each int, request func(c *conn) *petrelv1.ClientFrame,
 	is func(f *petrelv1.ClientFrame) bool) *requestSeries {
-	return &requestSeries{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is, times: newTimes(3),
+	return &requestSeries{name: name, conns: conns, atOnce: min(atOnce, len(conns)), each: each, is: is,
+		times: newTimes(3),
 		next: func(c *conn) bool {
 			g.request(c, request(c))
 			return true

@@ -31,13 +31,12 @@
 //     (package note changes and keeps the notes).
 //   - Questions: mention.go (entries that mention a user, also for the committer), convqueries.go,
 //     forwardsource.go (the message that a forward copies), history.go, pagenotes.go (the notes of
-//     a page), quotes.go, damaged.go, reader.go, formerrow.go.
+//     a page), quotes.go, grouptitles.go, damaged.go, reader.go, formerrow.go.
 //   - Loading, and the queues: intake.go (sends and signals come in), membershipcheck.go (a
 //     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must
 //     not learn that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (the rows that a block hides),
-//     usercursor.go, members.go, grouptitles.go, thread.go, dedupehashes.go (the hashes that find
-//     repeats).
+//     usercursor.go, members.go, thread.go, dedupehashes.go (the hashes that find repeats).
 //   - The base of all others: inboxlag.go, sharedresources.go (the loaders, budgets and counters
 //     of a node), options.go, send.go, relations.go (what messages say of others), signal.go
 //     (typing and calls, which are not stored), refusal.go (errors for callers).

@@ -51,7 +51,7 @@ const (
 )
 
 // Open makes the session of a connection with an encoding. f wakes the
-// writer of the connection. The caller sets Out.Conn before any other use.
+// writer of the connection. The caller sets the field Conn of Out before any other use.
 func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 	s := &Session{hub: h}
 	s.Out.Init(enc, f, h.Limits().OutboxBytes)

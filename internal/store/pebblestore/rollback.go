@@ -16,7 +16,7 @@ const noteWait = 500 * time.Millisecond
 // until Renew.
 func (s *Store) Refute(proof string) {
 	noted := make(chan error, 1)
-	go func() { noted <- s.place.note(proof) }() // Refute waits at most noteWait for it; the process ends then
+	go func() { noted <- s.place.note(proof) }() // not waited for longer than noteWait: the process ends then
 	select {
 	case err := <-noted:
 		if err != nil {
