@@ -141,8 +141,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Quote returns the quote of the entry seq, which another entry names as the one that it replies to. A quote has at most 256
-// bytes of a text, and none of larger data; Cut says that there is more. A recalled message has RecalledBy and no
+// Quote returns the quote of the entry seq, to which another entry replies. A quote has at most 256 bytes of a
+// text, and none of larger data; Cut says that there is more. A recalled message has RecalledBy and no
 // body. A nil quote with known true means that this user may not read the entry. With known false the client asks
 // the server, and a Change names the conversation when the answer is there. The quote is shared and must not be
 // modified. Spec: P-5.9.
