@@ -66,7 +66,7 @@ func TestOpenDataFolderIsClosed(t *testing.T) {
 	if err := os.Chmod(shared, 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
-	if err := closeFolder(shared, slog.New(slog.NewTextHandler(&logged, nil))); err != nil || !strings.Contains(logged.String(), "not the server's to close") {
+	if err := closeFolder(shared, slog.New(slog.NewTextHandler(&logged, nil))); err != nil || !strings.Contains(logged.String(), "may not change its mode") {
 		t.Errorf("a folder of all users: %v, log %s", err, logged.String())
 	}
 	if i, err := os.Stat(shared); err != nil || i.Mode().Perm() != 0o777 {

@@ -67,7 +67,7 @@ func TestLimitsAreCountedForEachSource(t *testing.T) {
 	a.welcome()
 	b.welcome()
 	c := e.come("2001:db8::3", "")
-	e.come("2001:db8::3", "all the connections it takes")
+	e.come("2001:db8::3", "limit of connections")
 	v4.leave()
 	c.welcome()
 	e.come("2001:db8::4", "IP address has all the connections")

@@ -65,6 +65,6 @@ function value(key: string, v: unknown): unknown {
 
 /** A 64-bit number as a text. */
 function wide(n: number): string {
-  if (!Number.isSafeInteger(n) || n < 0) throw new Error(`${n} cannot be sent: it has to be a whole number from 0 to 2^53−1`)
+  if (!Number.isSafeInteger(n) || n < 0) throw new Error(`${n} has to be a whole number below 2^53`)
   return String(n)
 }

@@ -66,7 +66,7 @@ function sendOf(d: Draft, newId: () => string): Send | Failure {
   const bodies = [d.data, d.edit, d.recall, d.forward].filter((b) => b !== undefined).length
   if (bodies > 1 || bodies === 1 && d.text) return invalid('set only one of text, data, edit, recall and forward')
   const texts = [d.conv, d.user, d.id, d.type, d.text, d.edit?.text, d.edit?.type, d.forward?.conv, ...d.mentions ?? []].filter((t) => t !== undefined)
-  if (!texts.every(isText)) return invalid('a text has half a surrogate pair, which UTF-8 cannot carry') // such a text would end the connection, P-2.4
+  if (!texts.every(isText)) return invalid('a text has half a surrogate pair') // such a text would end the connection, P-2.4
   if ([d.id, d.type].some((t) => t !== undefined && utf8Length(t) > maxId)) return invalid('an id and a type have at most 64 bytes')
   const seqs = [d.replyTo, d.thread, d.edit?.target, d.recall?.target, d.forward?.seq]
   if (!seqs.every((n) => n === undefined || Number.isSafeInteger(n) && n >= 0)) return invalid('a seq is a whole number of at least 0')
