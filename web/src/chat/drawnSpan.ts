@@ -21,7 +21,7 @@ export const sideRows = 40 // rows that are drawn on each side of a place when t
 const usualRowPx = 60
 export const mostRows = 160 // if a span has more rows, its other end is cut
 
-/** Returns the index of the first entry whose seq is at least seq. */
+/** Returns the index of the first entry at or after a seq; the number of entries: there is none. */
 export function indexOf(messages: readonly Message[], seq: number): number {
   let low = 0
   let high = messages.length

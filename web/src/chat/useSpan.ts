@@ -24,7 +24,7 @@ interface Place {
   readonly below: number | 'middle'
 }
 
-/** The place where a chat opens: the first unread row, or else the kept position. */
+/** The place where a chat opens: the first unread row, or else the kept position; undefined: the end. */
 export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
 
 /** Connects a timeline with its HistoryWindow: which entries are drawn, and where the view stands. */
