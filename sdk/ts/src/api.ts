@@ -58,8 +58,8 @@ export interface UserReactions {
 const roles: Readonly<Record<Role, RoleJson>> = { '': 'ROLE_UNSPECIFIED', member: 'ROLE_MEMBER', admin: 'ROLE_ADMIN', owner: 'ROLE_OWNER' }
 
 /**
- * The calls that chat clients need most; `call` makes any other. They reject with a PetrelError. When a
- * connection ends before the answer they are repeated, which does no harm.
+ * The calls that chat clients need most; `call` makes any other. A call that fails rejects with a PetrelError. If
+ * the connection ends before the answer, the call is repeated, which does no harm.
  */
 export abstract class Calls {
   /**

@@ -52,7 +52,7 @@ export interface Outputs {
   readonly settled: readonly Outgoing[]
   /** Lines for the log. */
   readonly remarks: readonly string[]
-  /** Ends Run: a person, or the application, has to act. */
+  /** Why the client has to stop running: a person, or the application, has to act. */
   readonly ended?: Failure
 }
 
@@ -296,7 +296,7 @@ export interface OutgoingState {
   safe: boolean // its row is durable: it may go out
   tried: boolean // an earlier attempt may have stored it, or may still do so
   look: boolean // it is searched for in the history before it is sent
-  from: number
+  from: number // the search begins above this seq
   until: number // its new `after`, if the history cannot be searched
   stale: boolean // its target is a seq of a former history id, so it is not sent any more
   fresh: boolean // never sent, and composed under a former history id: its `after` becomes the present head
