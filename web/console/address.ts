@@ -38,7 +38,10 @@ export function addressOf(page: string, id = '', query: Readonly<Record<string, 
 
 const moved = 'petrel-moved'
 
-/** Goes to an address of the console. With replacing it takes the place of the present address in the history of the browser. */
+/**
+ * Goes to an address of the console. With replacing it takes the place of the present address in the history of the
+ * browser.
+ */
 export function go(to: string, replacing = false): void {
   if (to === location.pathname + location.search) return
   history[replacing ? 'replaceState' : 'pushState'](null, '', to)

@@ -21,7 +21,10 @@ interface Problem {
   readonly retryAfterMs?: number
 }
 
-/** Makes the error of a refused call. If the server did not accept the token of the present session, it also ends the session. */
+/**
+ * Makes the error of a refused call. If the server did not accept the token of the present session, it also ends the
+ * session.
+ */
 function refused({ petrelCode = 'internal', message = '', retryAfterMs = 0 }: Problem, token: string | undefined): CallError {
   if (petrelCode === 'unauthenticated' && token && session()?.token === token) end('expired')
   return new CallError(petrelCode, message, retryAfterMs / 1000)

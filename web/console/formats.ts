@@ -37,7 +37,9 @@ export function ms(v: number | undefined, tr: Translation): string {
   return v ? v >= 10_000 ? tr.t('seconds', { n: number(v / 1000, tr) }) : tr.t('milliseconds', { n: number(v, tr) }) : '–'
 }
 
-/** Formats date and time with seconds, in the local time zone; at is in Unix milliseconds, 0 and undefined give a dash. */
+/**
+ * Formats date and time with seconds, in the local time zone; at is in Unix milliseconds, 0 and undefined give a dash.
+ */
 export function time(at: number | string | undefined, { tag }: Translation): string {
   const n = Number(at ?? 0)
   return n === 0 ? '–' : dateFormat(tag, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' }).format(n)
@@ -55,7 +57,10 @@ export function day(v: string, { tag }: Translation): string {
   return Number.isNaN(at) ? v : dateFormat(tag, { dateStyle: 'long', timeZone: 'UTC' }).format(at)
 }
 
-/** Formats a duration: in seconds, from a minute in minutes, from an hour in hours and minutes, from a day in days and hours. */
+/**
+ * Formats a duration: in seconds, from a minute in minutes, from an hour in hours and minutes, from a day in days and
+ * hours.
+ */
 export function span(ofMs: number, { t }: Translation): string {
   const s = Math.max(0, Math.floor(ofMs / 1000))
   if (s < 60) return t('seconds', { n: s })

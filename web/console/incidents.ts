@@ -63,8 +63,9 @@ const pastMost = 200 // the most ended incidents that are kept
 
 /**
  * Merges the newly ended incidents of an overview into the known ones. A report replaces a known one with the same
- * code, node and beginning: an incident that comes back within a minute is reported again with its first beginning.
- * Only with such a report, incidents that ended more than a day before are dropped. At most pastMost are kept.
+ * code, node and beginning: an incident that came back within a minute of its end is reported again with its first
+ * beginning. An overview with such reports also drops incidents that ended more than a day before it, and those beyond
+ * pastMost; one without leaves the known ones as they are.
  */
 export function pastOf(known: readonly IncidentJson[], { past = [], timeMs }: OverviewJson): readonly IncidentJson[] {
   if (past.length === 0) return known

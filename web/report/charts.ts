@@ -32,7 +32,10 @@ function axis(): Partial<uPlot.Axis> {
   return { stroke: quiet, grid: { stroke: color('grid'), width: 1 }, ticks: { stroke: color('grid'), width: 1 }, font: `12px ${getComputedStyle(document.body).fontFamily}`, labelFont: `12px ${getComputedStyle(document.body).fontFamily}` }
 }
 
-/** Draws a chart of lines into an element. The x axis has the seconds of a run, or values that xAxis formats. The legend shows the values at the pointer. On a log axis, values of 0 are gaps. */
+/**
+ * Draws a chart of lines into an element. The x axis has the seconds of a run, or values that xAxis formats. The
+ * legend shows the values at the pointer. On a log axis, values of 0 are gaps.
+ */
 export function lines(into: HTMLElement, x: Texts, o: Options): void {
   const value = (v: number | null) => v === null || Number.isNaN(v) ? '–' : `${x.number(v)}${o.unit === '' ? '' : ` ${o.unit}`}`
   const powers = (_u: uPlot, all: number[]) => all.map((v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6) ? v : null) // labels and grid lines at powers of ten only: lines at all values would fill a log axis
@@ -52,7 +55,11 @@ export function lines(into: HTMLElement, x: Texts, o: Options): void {
   drawn.push(chart)
 }
 
-/** Draws a heat map of latency: a column for each second, a field for each step of ladder. A field is the darker, the more messages had that latency in that second. A line shows the median of each second. Without messages nothing is drawn. */
+/**
+ * Draws a heat map of latency: a column for each second, a field for each step of ladder. A field is the darker, the
+ * more messages had that latency in that second. A line shows the median of each second. Without messages nothing is
+ * drawn.
+ */
 export function heat(into: HTMLElement, x: Texts, seconds: number[], rungs: number[][], ladder: number[], unit: string): void {
   const used = rungs.flatMap((r) => r.flatMap((n, i) => n > 0 ? [i] : []))
   if (used.length === 0) return

@@ -64,7 +64,10 @@ export interface Estimate {
 /** A reason why a run is red: a text of `petrel bench`, or a check that was not met. */
 export type Problem = string | Check
 
-/** The content of the page; kind selects the function that draws it. problems has the reasons why a run is red; null or empty: it is not red. */
+/**
+ * The content of the page; kind selects the function that draws it. problems has the reasons why a run is red; null or
+ * empty: it is not red.
+ */
 export type Data =
   | { kind: 'run'; report: Report; problems: Problem[] | null }
   | { kind: 'cluster'; runs: Report[]; problems: Problem[] | null }

@@ -5,7 +5,9 @@ import { h, table } from './dom.js'
 import { drift, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
-/** Adds the header of the page. With problems (an empty list too) it has the verdict, and each problem stands below it. */
+/**
+ * Adds the header of the page. With problems (an empty list too) it has the verdict, and each problem stands below it.
+ */
 export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly Problem[]): void {
   const said = problems?.map((p) => typeof p === 'string' ? p : x.t('checkFailed', `${x.t(`c_${p.name}` as Key)} ${x.number(p.want)} · ${x.t('found')} ${x.number(p.got)}`))
   const verdict = said && h('span', { class: said.length > 0 ? 'pill pill-red' : 'pill', title: said.length > 0 ? said.join('\n') : x.t('cleanHint') }, x.t(said.length > 0 ? 'red' : 'clean'))
@@ -102,7 +104,10 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   }
 }
 
-/** Returns hooks of a chart that draw a red line where the server was killed, and a dashed one where the phase of the run changed (bench/timeseries.go). */
+/**
+ * Returns hooks of a chart that draw a red line where the server was killed, and a dashed one where the phase of the
+ * run changed (bench/timeseries.go).
+ */
 function phases(r: Report): { draw: ((u: import('uplot')) => void)[] } {
   const all = r.series ?? []
   const turns = all.flatMap((s, i) => i > 0 && s.phase !== all[i - 1]!.phase ? [all[i - 1]!.at_s] : [])

@@ -36,7 +36,10 @@ export function drawComparison(page: HTMLElement, x: Texts, choices: HTMLElement
     table(['', x.t('old'), x.t('new')], c.conditions!.map((d) => [d.name, (d.old ?? []).join(', '), (d.new ?? []).join(', ')]), true)))
 }
 
-/** Draws runs over time: for each series a table, the newest run first, and a chart of one figure if it has several runs. */
+/**
+ * Draws runs over time: for each series a table, the newest run first, and a chart of one figure if it has several
+ * runs.
+ */
 export function drawHistory(page: HTMLElement, x: Texts, choices: HTMLElement, history: History): void {
   const all = history.series ?? []
   head(page, x, choices, 'petrel bench', 'history', x.t('runs', all.reduce((n, s) => n + s.runs.length, 0)))

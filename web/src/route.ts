@@ -68,7 +68,10 @@ export function route(): Route {
 export interface Router {
   /** Returns the present route. It is the same object until the route changes. */
   readonly route: () => Route
-  /** Goes to another route. With replacing it takes the place of the present route in the history, if the router has one. */
+  /**
+   * Goes to another route. With replacing it takes the place of the present route in the history, if the router has
+   * one.
+   */
   readonly go: (to: Partial<Route>, replacing?: boolean) => void
   readonly subscribe: (changed: () => void) => () => void
 }

@@ -14,7 +14,7 @@ export interface HistoryView {
   readonly messages: readonly Message[]
   /** The user may read no older entry. */
   readonly isOldest: boolean
-  /** They include the newest entry, and new ones are added. */
+  /** The messages include the newest entry, and new ones are added. */
   readonly isNewest: boolean
 }
 

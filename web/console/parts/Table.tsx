@@ -21,7 +21,10 @@ export interface Order {
   readonly down: boolean
 }
 
-/** Returns the order from the address: `by` and `order`. Without `order` in it, down says whether the order is descending. */
+/**
+ * Returns the order from the address: `by` and `order`. Without `order` in it, down says whether the order is
+ * descending.
+ */
 export function useOrder(down = false): Order {
   const { by = '', order = '' } = useAddress().query
   return { by, down: order === '' ? down : order === 'down' }

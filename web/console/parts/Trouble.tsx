@@ -4,7 +4,10 @@ import type { CallError } from '../call.js'
 import { en } from '../i18n/en.js'
 import { named, useTranslation } from '../i18n/index.js'
 
-/** Shows the error of a call: the text for its code, the message of the server if it is another one, and the pause before a retry. */
+/**
+ * Shows the error of a call: the text for its code, the message of the server if it is another one, and the pause
+ * before a retry.
+ */
 export function Trouble({ error }: { readonly error: CallError }): ReactElement {
   const tr = useTranslation()
   const text = named(tr, 'error', error.code)

@@ -44,7 +44,10 @@ export class Names {
     return this.#known.get(user)?.name || user
   }
 
-  /** Queues the look-up of a user, unless the known name is fresh. opened: the person has opened the chat with that user. */
+  /**
+   * Queues the look-up of a user, unless the known name is fresh. opened: the person has opened the chat with that
+   * user.
+   */
   want(user: string, opened = false): void {
     if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - (opened ? openedFreshMs : freshMs)) return
     this.#newlyWanted.add(user)

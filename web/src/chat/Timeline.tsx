@@ -226,7 +226,10 @@ const noReplies: ReadonlyMap<number, number> = new Map()
 const noPending: readonly Outgoing[] = []
 const noSelection: Selection = new Map()
 
-/** Announces the newest message to screen readers, if it came after the chat was opened, is of another user, and has a text. */
+/**
+ * Announces the newest message to screen readers, if it came after the chat was opened, is of another user, and has a
+ * text.
+ */
 const Announcer = memo(function Announcer({ newest, me }: { readonly newest: Message | undefined; readonly me: string }): ReactElement {
   const begun = useRef(newest?.seq ?? 0)
   const name = useName(newest?.from ?? '')

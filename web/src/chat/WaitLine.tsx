@@ -9,7 +9,10 @@ import { waitText } from './failureText.js'
 const silentMs = 1000 // a shorter wait is not shown
 const heldMs = 2000 // the text stays this long, because the messages of a queue are refused one by one
 
-/** Returns the code with which the server refuses the messages of a chat for now, once that has lasted silentMs; otherwise ''. */
+/**
+ * Returns the code with which the server refuses the messages of a chat for now, once that has lasted silentMs;
+ * otherwise ''.
+ */
 export function usePutOff(pending: readonly Outgoing[]): string {
   const code = useHeld(pending.find((o) => o.state === 'sending' && o.error)?.error?.code ?? '', heldMs)
   return useLasting(code !== '', silentMs) ? code : ''

@@ -41,7 +41,7 @@ export function openingRows(heightPx: number): number {
   return Math.min(sideRows, Math.ceil(heightPx / usualRowPx))
 }
 
-/** Returns the span of the newest entries, or of those around a seq. */
+/** Returns the span of the newest entries, or of up to `rows` entries on each side of a seq. */
 export function spanAt({ messages, isNewest }: Held, seq = Infinity, rows = sideRows): Span {
   const at = seq === Infinity ? messages.length : indexOf(messages, seq)
   return { from: messages[Math.max(0, at - rows)]?.seq ?? 0, to: end(messages, isNewest, at + rows) }

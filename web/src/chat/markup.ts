@@ -2,7 +2,9 @@ import { emojiPattern } from '../../ui/emoji.js'
 import { linksIn } from './links.js'
 import { alphanumericAnd, isAlphanumeric, isBlank, isLineEnd, Reading } from './textReader.js'
 
-/** A piece of a message: a plain text, or a part that is drawn as an element. Bold, italic and strike contain pieces. */
+/**
+ * A piece of a message: a plain text, or a part that is drawn as an element. Bold, italic and strike contain pieces.
+ */
 export type Piece =
   | string
   | { readonly kind: 'bold' | 'italic' | 'strike'; readonly of: readonly Piece[] }
@@ -172,7 +174,9 @@ function isMark(r: Reading, i: number, { sign, length }: Mark): boolean {
   return r.at(i) === sign && (length === 1 || r.at(i + 1) === sign)
 }
 
-/** Whether a mark begins at i: a character that is no blank follows it, and before an _ there is no letter, digit or _. */
+/**
+ * Whether a mark begins at i: a character that is no blank follows it, and before an _ there is no letter, digit or _.
+ */
 function opens(r: Reading, i: number, m: Mark): boolean {
   const after = r.at(i + m.length)
   return isMark(r, i, m) && !Number.isNaN(after) && !isBlank(after) && (m.kind !== 'italic' || !isWordSign(r.pointBefore(i)))

@@ -17,7 +17,10 @@ export function placeIn(account: string, conv: string): ReadingPlace | undefined
   return Number.isSafeInteger(seq) && seq > 0 && Number.isFinite(belowPx) ? { seq, belowPx } : undefined
 }
 
-/** Keeps a position, in place of that of another chat if there are `most`; undefined, for a view at the end, removes it. */
+/**
+ * Keeps a position, in place of that of another chat if there are `most`; undefined, for a view at the end, removes
+ * it.
+ */
 export function keepPlace(account: string, conv: string, place: ReadingPlace | undefined): void {
   if (!mayKeep(account)) return
   const name = nameOf(account, conv)

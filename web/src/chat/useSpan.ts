@@ -225,8 +225,8 @@ const none: readonly Message[] = []
 const sideSlack = 40 // rows beyond mostRows that may gather at the end
 
 /**
- * Returns how many rows to draw next: few while more than one view is left before the end of the drawn rows, many
- * when the person could see the end.
+ * Returns how many rows to draw next: few while the drawn rows reach further than the height of the view, many when
+ * the person could soon see their end.
  */
 function rowsFor(leftPx: number, height: number): number {
   return leftPx > height ? stepRows : 5 * stepRows

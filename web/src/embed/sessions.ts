@@ -43,7 +43,10 @@ export interface Use {
    * why, at once.
    */
   readonly forget: (why: unknown) => Promise<void>
-  /** Asks the server to void the tokens, and then does the same as forget. It returns false if the tokens may still be valid. */
+  /**
+   * Asks the server to void the tokens, and then does the same as forget. It returns false if the tokens may still be
+   * valid.
+   */
   readonly logOut: () => Promise<boolean>
   readonly release: () => void
 }

@@ -48,8 +48,8 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
 }
 
 /**
- * Ends the live connection: it calls the answer function of each open request without an argument. It also adapts the
- * page size for the next connection.
+ * Ends the live connection: it calls the answer function of each open request with undefined. It also adapts the page
+ * size for the next connection.
  */
 export function finish(c: Core, lv: Live): void {
   if (lv.reads > 0 && lv.pages === 0) c.pageLimit = Math.max(pageSize(c, lv) >> 1, minPage) // the link broke before a page arrived: ask for smaller pages

@@ -164,7 +164,7 @@ export interface Presence {
 export interface Unread {
   /** Messages of others above the read cursors. */
   readonly messages: number
-  /** The conversations that have unread messages. */
+  /** How many conversations have unread messages. */
   readonly conversations: number
   /** How many unread messages mention the user. */
   readonly mentions: number

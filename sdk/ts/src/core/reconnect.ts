@@ -194,9 +194,10 @@ function welcomed(c: Core, t: Try, w: Welcome): void {
 }
 
 /**
- * Goes on after the live connection has ended. A first `unauthenticated` asks for another token and connects at once;
- * any other final refusal ends the client. If the connection lasted steadyMs and there are several gateways, the
- * client goes to another one, at once or within spreadMs. Otherwise it pauses first. Spec: P-3.6, S-2.6.
+ * Goes on after the live connection has ended. After a first `unauthenticated` the client asks for another token and
+ * connects at once; any other final refusal ends it. If the connection lasted steadyMs, no refusal but `draining` ended
+ * it, and there are several gateways, the client goes to another one, at once or within spreadMs. Otherwise it pauses
+ * first. Spec: P-3.6, S-2.6.
  */
 export function lose(c: Core, lv: Live, why: Failure): void {
   const r = c.reach

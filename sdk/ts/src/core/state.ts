@@ -173,7 +173,7 @@ export interface Live {
   pushed: Set<string> // keys of settings that came as events since the last lagged
 }
 
-/** A request that waits for its answer. answer is called once; without an argument: the connection ended. */
+/** A request that waits for its answer. `answer` is called once, with undefined if the connection ended. */
 export interface Request {
   readonly at: number
   readonly kind: 'send' | 'page' | 'ping' | 'other'
