@@ -171,7 +171,7 @@ export abstract class Calls {
     return this.changeSettings(conv, '', { archived: one(on) }, options)
   }
 
-  /** Marks a conversation as unread, or removes the mark. The application removes it when the person opens the conversation. */
+  /** Marks a conversation as unread, or removes the mark, as when the person opens the conversation. */
   markUnread(conv: string, on: boolean, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { unread: one(on) }, options)
   }

@@ -366,8 +366,8 @@ export class Client extends Views {
   }
 
   /**
-   * Asks the server for a page of a conversation, whatever the client holds. It asks again when the connection
-   * ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
+   * Asks the server for a page of a conversation, even if the client holds its entries. It asks again when the
+   * connection ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
    * the store first. Spec: P-5.2, P-9.5.
    */
   history(q: GetHistory, options: CallOptions = {}): Promise<HistoryPage> {

@@ -122,7 +122,7 @@ export interface Reach {
   conn: number // number of the newest connection
   tries: Try[]
   last: number // when the newest try began
-  limit: number // after so many ms a try fails
+  limit: number // the time after which a try fails, in ms
   wait: number // the longest next pause, in ms
   pause: number // the end of the pause; 0: there is none
   without: string // the address that the round leaves out
