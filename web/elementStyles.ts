@@ -2,9 +2,10 @@ import path from 'node:path'
 
 /**
  * Converts a style sheet of the page to one for an element in another page. It replaces :root and body by the
- * element, and asks for the size of the element in place of the window. A rem becomes a variable, because the other
- * page may have changed its size. Each token can be set from outside as --petrel-NAME; embed.css derives further
- * tokens from these as --of-NAME. Menus and dialogs lie over the page, so they keep the sizes of the window.
+ * element, and conditions on the size of the window by conditions on that of the element. A rem becomes a variable,
+ * because the other page may have changed its size. The other page can set each token as --petrel-NAME; embed.css
+ * derives further tokens from these as --of-NAME. Menus and dialogs lie over the page, so they keep the conditions on
+ * the window.
  */
 export function forElement(css: string, file: string): string {
   const name = path.basename(file)

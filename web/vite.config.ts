@@ -1,7 +1,10 @@
 import { defineConfig, type Plugin } from 'vite'
 import { emojiModule, emojiPrefix } from './emojiModule.js'
 
-/** Provides the emoji modules, which the page loads when an emoji is chosen. */
+/**
+ * Provides the emoji modules, which the page loads when the person opens the choice of emojis or types the name of
+ * one.
+ */
 function emoji(): Plugin {
   return {
     name: 'emoji',

@@ -86,13 +86,13 @@ function Nothing({ text }: { readonly text: string }): ReactElement {
   return <div className="page"><p className="empty">{text}</p></div>
 }
 
-/** The first allowed page, for an operator who may not see the overview. */
+/** Shows another page instead of the overview, for an operator who may not see that. */
 function First({ page }: { readonly page: string }): ReactElement {
   const view = pages.find((p) => p.page === page)
   return view ? <view.View /> : <></>
 }
 
-/** The warning, on every page, that the node that serves it does not answer. */
+/** A warning on every page, while the last call for the overview failed. It names the other nodes that are known. */
 function Silence(): ReactElement {
   const tr = useTranslation()
   const { overview, error, sinceMs } = useLive()
@@ -112,7 +112,7 @@ function Health(): ReactElement {
   return <span className={`dot dot-${verdict}`} role="img" aria-label={t(`verdict_${verdict}`)} />
 }
 
-/** Shows the health in the title of the tab, because many have the console open in the background. */
+/** Shows the health in the title of the tab, because many operators have the console open in the background. */
 function Title(): ReactElement {
   const { t } = useTranslation()
   const verdict = useVerdict()

@@ -6,7 +6,7 @@
  *   /admin/users/alice           one item of the list
  *   /admin/enroll#k=CODE         the page where a person becomes an operator
  *
- * All state that is worth sending to a colleague is in the address, so Back and reload keep it.
+ * The page, its item and its filters are in the address, so Back, a reload and a copied link keep them.
  */
 import { useSyncExternalStore } from 'react'
 
@@ -38,14 +38,17 @@ export function addressOf(page: string, id = '', query: Readonly<Record<string, 
 
 const moved = 'petrel-moved'
 
-/** Goes to an address of the console. replacing: it replaces the present one in the history of the browser. */
+/**
+ * Goes to an address of the console. With replacing it takes the place of the present address in the history of the
+ * browser.
+ */
 export function go(to: string, replacing = false): void {
   if (to === location.pathname + location.search) return
   history[replacing ? 'replaceState' : 'pushState'](null, '', to)
   dispatchEvent(new Event(moved))
 }
 
-/** Changes values in the query of the present page; '' removes one. */
+/** Sets values in the query of the present address, as go does; '' removes one. */
 export function narrow(change: Readonly<Record<string, string>>, replacing = false): void {
   const { page, id, query } = address()
   go(addressOf(page, id, { ...query, ...change }), replacing)
@@ -53,7 +56,7 @@ export function narrow(change: Readonly<Record<string, string>>, replacing = fal
 
 let known: { readonly href: string; readonly address: Address } | undefined
 
-/** Returns the present address: the same object while it is the same. */
+/** Returns the present address. It is the same object until path or query change. */
 export function address(): Address {
   const href = location.pathname + location.search
   if (known?.href !== href) known = { href, address: parseAddress(location.pathname, location.search) }

@@ -21,7 +21,10 @@ interface Problem {
   readonly retryAfterMs?: number
 }
 
-/** Makes the error of a refused call. If the server does not know the session any more, it ends the session here. */
+/**
+ * Makes the error of a refused call. If the server did not accept the token of the present session, it also ends the
+ * session.
+ */
 function refused({ petrelCode = 'internal', message = '', retryAfterMs = 0 }: Problem, token: string | undefined): CallError {
   if (petrelCode === 'unauthenticated' && token && session()?.token === token) end('expired')
   return new CallError(petrelCode, message, retryAfterMs / 1000)
@@ -42,14 +45,15 @@ async function post(name: string, request: unknown, token: string | undefined, s
   throw refused({ ...said, petrelCode: answer.headers.get('Petrel-Error') ?? (answer.status === 404 ? 'no_method' : 'internal') }, token)
 }
 
-/** Calls a method of the API. */
+/** Calls a method of the API. A refusal or a failed connection is thrown as a CallError. */
 export async function call<N extends Name>(name: N, request: Of<N>[0], signal?: AbortSignal): Promise<Of<N>[1]> {
   return await (await post(name, request, session()?.token, signal)).json() as Of<N>[1]
 }
 
 /**
- * Calls a method with a stream of answers (P-10.11), and calls `take` with each. It goes on until signal is
- * aborted, or the server ends the stream, which is a CallError.
+ * Calls a method with a stream of answers (P-10.11), and calls `take` with each. It never returns: it throws the
+ * reason of signal after an abort, and a CallError if the server refuses the call, the connection fails, or the
+ * server ends the stream.
  */
 export async function follow<N extends Name>(name: N, request: Of<N>[0], take: (answer: Of<N>[1]) => void, signal: AbortSignal): Promise<never> {
   const token = session()?.token
@@ -70,7 +74,7 @@ export async function follow<N extends Name>(name: N, request: Of<N>[0], take: (
   }
 }
 
-/** The state of a repeated call. While the call is repeated, the last answer stays. */
+/** The state of useCall. The last answer stays until the next one; the error of a changed request removes it. */
 export interface Answer<T> {
   readonly answer: T | undefined
   readonly error: CallError | undefined
@@ -78,7 +82,10 @@ export interface Answer<T> {
   readonly again: () => void
 }
 
-/** Calls a method when its request changes; with everyMs also that long after each answer. undefined: no call. */
+/**
+ * Calls a method at first, when its request changes, and when `again` is called. With everyMs it repeats the call
+ * that long after each answer or error. If the request is undefined, there is no call.
+ */
 export function useCall<N extends Name>(name: N, request: Of<N>[0] | undefined, everyMs = 0): Answer<Of<N>[1]> {
   const key = JSON.stringify(request)
   const [state, setState] = useState<{ readonly key: string | undefined; readonly answer?: Of<N>[1]; readonly error?: CallError; readonly busy: boolean }>({ key, busy: request !== undefined })

@@ -11,7 +11,7 @@ export function numberFormat(tag: string, options: Intl.NumberFormatOptions): In
   return made
 }
 
-/** Formats a number with few digits, so that it can be read at a glance. */
+/** Formats a number with one decimal below 10, and without decimals from there on. */
 export function number(v: number, { tag }: Translation): string {
   return numberFormat(tag, { maximumFractionDigits: Math.abs(v) < 10 ? 1 : 0 }).format(v)
 }
@@ -28,7 +28,7 @@ export function bytes(v: number | string | undefined, { tag }: Translation): str
   return `${numberFormat(tag, { maximumFractionDigits: n < 10 && unit > 0 ? 1 : 0 }).format(n)} ${units[unit]}`
 }
 
-/** Formats the used part of a limit in bytes. */
+/** Formats the bytes that are taken and their bound; without a bound it returns the text for "no limit". */
 export function taken(of: { readonly takenBytes?: string; readonly boundBytes?: string }, tr: Translation): string {
   return Number(of.boundBytes ?? 0) > 0 ? tr.t('takenOf', { taken: bytes(of.takenBytes, tr), bound: bytes(of.boundBytes, tr) }) : tr.t('noLimit')
 }
@@ -37,25 +37,30 @@ export function ms(v: number | undefined, tr: Translation): string {
   return v ? v >= 10_000 ? tr.t('seconds', { n: number(v / 1000, tr) }) : tr.t('milliseconds', { n: number(v, tr) }) : '–'
 }
 
-/** Formats date and time with seconds, in the local time zone. */
+/**
+ * Formats date and time with seconds, in the local time zone; at is in Unix milliseconds, 0 and undefined give a dash.
+ */
 export function time(at: number | string | undefined, { tag }: Translation): string {
   const n = Number(at ?? 0)
   return n === 0 ? '–' : dateFormat(tag, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' }).format(n)
 }
 
-/** Formats the time of day with seconds. */
+/** Formats the time of day with seconds, as time does. */
 export function clock(at: number | string | undefined, { tag }: Translation): string {
   const n = Number(at ?? 0)
   return n === 0 ? '–' : dateFormat(tag, { timeStyle: 'medium', hourCycle: 'h23' }).format(n)
 }
 
-/** Formats a day as the server writes it, such as 2026-12-24. */
+/** Formats a day that comes from the server as 2026-12-24; another text is returned as it is. */
 export function day(v: string, { tag }: Translation): string {
   const at = Date.parse(v)
   return Number.isNaN(at) ? v : dateFormat(tag, { dateStyle: 'long', timeZone: 'UTC' }).format(at)
 }
 
-/** Formats a duration in its two largest units. */
+/**
+ * Formats a duration: in seconds, from a minute in minutes, from an hour in hours and minutes, from a day in days and
+ * hours.
+ */
 export function span(ofMs: number, { t }: Translation): string {
   const s = Math.max(0, Math.floor(ofMs / 1000))
   if (s < 60) return t('seconds', { n: s })

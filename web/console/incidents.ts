@@ -15,8 +15,8 @@ const length: Write = (v, tr) => span(1000 * Number(v), tr)
 const gauge: Write = (v, tr) => `gauge_${v}` in en ? tr.t(`gauge_${v}` as Key) : v
 
 /**
- * The details of each incident in their order (docs/guide/console.md): the name in the sentence, and the function
- * that formats the value.
+ * By the code of an incident, its details in the order of docs/guide/console.md: the name of each in the sentence,
+ * and the function that formats its value.
  */
 export const detailsOf: Readonly<Record<string, readonly (readonly [string, Write])[]>> = {
   node_silent: [], node_gone: [], node_apart: [], node_slow: [], node_draining: [], not_ready: [],
@@ -48,8 +48,8 @@ export const detailsOf: Readonly<Record<string, readonly (readonly [string, Writ
 }
 
 /**
- * Returns the sentence about an incident, with the node if there are several. An unknown code, from a newer server,
- * gives the text of the server.
+ * Returns the sentence about an incident. If the cluster has several nodes, the sentence names the node. An unknown
+ * code (of a newer server) or missing details give the text of the server, or else the code.
  */
 export function textOf({ code = '', node = '', text: said = '', details = [] }: IncidentJson, nodes: number, tr: Translation): string {
   const known = detailsOf[code]
@@ -62,8 +62,10 @@ const dayMs = 86_400_000
 const pastMost = 200 // the most ended incidents that are kept
 
 /**
- * Merges newly ended incidents into the known ones of the last day. An incident may be reported again: the newer
- * report counts, so an incident that came back and ended again lasts from its first beginning.
+ * Merges the newly ended incidents of an overview into the known ones. A report replaces a known one with the same
+ * code, node and beginning: an incident that came back within a minute of its end is reported again with its first
+ * beginning. An overview with such reports also drops incidents that ended more than a day before it, and those beyond
+ * pastMost; one without leaves the known ones as they are.
  */
 export function pastOf(known: readonly IncidentJson[], { past = [], timeMs }: OverviewJson): readonly IncidentJson[] {
   if (past.length === 0) return known

@@ -3,17 +3,17 @@ import { CallError, follow } from './call.js'
 import { pastOf } from './incidents.js'
 import type { IncidentJson, OverviewJson, SampleJson } from './wire/types_gen.js'
 
-/** The known state of the servers: the last overview, and the samples of the last hour. */
+/** The known state of the servers: the last overview, the samples of the hour before it, and the ended incidents. */
 export interface Live {
   readonly overview: OverviewJson | undefined
   readonly samples: readonly SampleJson[] // oldest first
-  readonly past: readonly IncidentJson[] // incidents that ended in the last day, the newest end first
+  readonly past: readonly IncidentJson[] // ended incidents, the newest end first; pastOf drops old ones
   readonly error: CallError | undefined // set while the last call failed
   readonly sinceMs: number // with error: when the first call failed, by the clock of this browser
 }
 
 const hiddenMs = 10_000 // between two calls while the tab is hidden
-const patienceMs = 2500 // wait for the next answer: a node has one each second, and waits a second for the other nodes
+const patienceMs = 2500 // wait for the next overview: a node sends one each second, and waits up to a second for the other nodes
 const againMs = [1000, 8000] as const // the pause before the first retry, and the longest one
 const hourMs = 3_600_000
 const coarseS = 10 // between the samples of the first answer: 360 for the hour
@@ -29,9 +29,10 @@ function set(next: Live): void {
 }
 
 /**
- * Takes the overviews that the server sends each second, until the stream ends, and returns whether any came. A
- * hidden page ends the stream after one overview: the title shows the health, many consoles are open in the
- * background, and a browser allows few connections to one server.
+ * Takes the overviews that the server sends each second, and returns whether any came. It ends when the stream
+ * ends or fails, when no overview came for patienceMs, or when signal is aborted. All but the last are kept as the
+ * error. A hidden page ends the stream after one overview, which is enough for the health in the title: a browser
+ * allows few connections to one server, and many consoles are open in the background.
  */
 async function listen(signal: AbortSignal): Promise<boolean> {
   let heard = false
@@ -66,8 +67,9 @@ async function listen(signal: AbortSignal): Promise<boolean> {
 }
 
 /**
- * Repeats listen until signal is aborted. The pause grows after each failure in a row, and has a random part, so
- * that not all pages come back at once.
+ * Repeats listen until signal is aborted. The pause doubles with each failure in a row, within againMs, and has a
+ * random part, so that not all pages come back at once. In a hidden page it is hiddenMs. It ends early when the page
+ * is hidden or shown.
  */
 async function run(signal: AbortSignal): Promise<void> {
   for (let tries = 0; !signal.aborted; tries++) {
@@ -101,7 +103,10 @@ export function useLive(): Live {
   return useSyncExternalStore(subscribe, () => now)
 }
 
-/** Returns the health of the servers. Failed calls are critical, because nothing else is known then. */
+/**
+ * Returns the health of the servers: 'unknown' before the first overview, 'critical' after a failed call, else the
+ * verdict of the overview.
+ */
 export function useVerdict(): 'well' | 'degraded' | 'critical' | 'unknown' {
   const { overview, error } = useLive()
   if (error) return 'critical'

@@ -2,8 +2,8 @@ import { useSyncExternalStore } from 'react'
 import type { OperatorSessionJson } from './wire/types_gen.js'
 
 /**
- * The session of the operator in this tab. Its token is kept in sessionStorage, which ends with the tab, and not in
- * a cookie, so no other page can use it. A new tab of the console asks the open ones for it.
+ * The session of the operator in this tab. It is kept in sessionStorage, which ends with the tab. It is not in a
+ * cookie, so a request of another site cannot use it. A new tab of the console asks the open ones for it.
  */
 export interface Session extends OperatorSessionJson {
   readonly token: string
@@ -46,7 +46,7 @@ export function begin(session: OperatorSessionJson): void {
   set({ ...session, token: session.token ?? now?.token ?? '' })
 }
 
-/** Ends the session here; `everywhere`: in the other tabs too, as a logout does. */
+/** Ends the session in this tab; `everywhere` (a logout) in the other tabs too. `expired` sets isOver. */
 export function end(how: 'expired' | 'everywhere'): void {
   over = how === 'expired' && now !== undefined
   if (how === 'everywhere') tabs.postMessage({ kind: 'ended' })
@@ -57,12 +57,12 @@ export function session(): Session | undefined {
   return now
 }
 
-/** Whether the last session ended without a logout. */
+/** Whether the last session of this tab expired. */
 export function isOver(): boolean {
   return over
 }
 
-/** Asks the other tabs for their session, and waits for a moment. */
+/** If this tab has no session, asks the other tabs for theirs, and waits offerMs for an answer. */
 export async function takeOver(): Promise<void> {
   if (now) return
   tabs.postMessage({ kind: 'wanted' })
@@ -78,7 +78,7 @@ export function useSession(): Session | undefined {
   return useSyncExternalStore(subscribe, session)
 }
 
-/** Whether the operator has a scope. */
+/** Whether a session has a scope; admin includes all. */
 export function may(scope: string, of: Session | undefined = now): boolean {
   return of?.scopes?.some((s) => s === scope || s === 'admin') ?? false
 }

@@ -1,6 +1,6 @@
 // <petrel-chat>: the chat of a Petrel server as an element of a page.
 
-/** The device for which a token is asked. Pass it on when you log the person in. */
+/** A request of the element for a token. Pass `device` on when you log the person in. */
 export interface TokenRequest {
   /** This browser. The id stays the same for an account until its data is removed. */
   readonly device: { readonly id: string; readonly kind: 'web'; readonly name: string }

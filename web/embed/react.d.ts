@@ -3,7 +3,7 @@ import type { DetailedHTMLProps, HTMLAttributes } from 'react'
 import type { PetrelChatElement, PetrelChatEventMap } from './petrel-chat.js'
 
 type Properties = { readonly [K in 'server' | 'tenant' | 'user' | 'conv' | 'peer' | 'token' | 'tokenUrl' | 'theme']?: PetrelChatElement[K] | undefined }
-/** React 19 listens to them. */
+/** The events as properties: React 19 adds the value of onpetrel-ready as a listener of petrel-ready. */
 type Listeners = { readonly [K in keyof PetrelChatEventMap as `on${K}`]?: ((event: PetrelChatEventMap[K]) => void) | undefined }
 
 declare module 'react' {

@@ -2,7 +2,10 @@ import type { Check, Reliability, Report } from './data.js'
 import { h, table } from './dom.js'
 import { aspect, type Key, type Texts } from './texts.js'
 
-/** A published test and this run: their figures beside ours, and what their clients leave out. */
+/**
+ * Returns a card for each published test: its figures beside those of this run, and its habits that make the figures
+ * better.
+ */
 export function beside(x: Texts, r: Report): HTMLElement[] {
   const rate = (v: number) => v > 0 ? x.number(v) : '–'
   const measure = (v: number, unit: string) => `${x.number(v)} ${unit === 'bytes' ? 'B' : unit}`
@@ -17,7 +20,10 @@ export function beside(x: Texts, r: Report): HTMLElement[] {
     h('h2', {}, x.t('habits')), h('ul', {}, p.habits.map((name) => h('li', {}, x.t(`h_${name}` as Key)))), h('p', { class: 'quiet' }, x.t(r.params['receipts'] ? 'ourHabitsReceipts' : 'ourHabits'))))
 }
 
-/** When the server was killed, and for how long nothing was acked then. */
+/**
+ * Returns a card with the kills of the server: when each was, how long no send was acked, and when all connections
+ * were back. A run without kills has none.
+ */
 export function kills(x: Texts, r: Report): HTMLElement[] {
   const k = r.kills
   if (!k) return []
@@ -29,14 +35,17 @@ export function kills(x: Texts, r: Report): HTMLElement[] {
     h('div', { class: 'lines' }, table([x.t('moment'), x.t('noAckFor'), x.t('allBack'), x.t('again')], k.each.map((one) => [`${x.number(one.at_s)} ${x.t('seconds')}`, ms(one.silent_ms), ms(one.back_ms), x.number(one.again)]))))]
 }
 
-/** The criteria of a counted run. */
+/** Returns a card with the checks of a counted run (bench/checks.go), or none without checks. */
 export function checks(x: Texts, all: readonly Check[]): HTMLElement[] {
   if (all.length === 0) return []
   return [h('section', { class: 'card wide' }, h('h2', {}, x.t('checks')), h('p', { class: 'quiet' }, x.t('checksHint')),
     table(['', x.t('wanted'), x.t('found'), x.t('verdict')], all.map((c) => [x.t(`c_${c.name}` as Key), x.number(c.want), x.number(c.got), h('span', { class: c.ok ? 'good' : 'bad' }, x.t(c.ok ? 'met' : 'failed'))])))]
 }
 
-/** What clients of the Go SDK sent and showed, held against the history. */
+/**
+ * Returns a card with the counts of a reliability run: sends, acks, deliveries, and the findings of the checker. hint
+ * is the text above them.
+ */
 export function reliability(x: Texts, c: Reliability, hint: Key): HTMLElement {
   const bad = (n: number) => h('span', { class: n > 0 ? 'bad' : 'good' }, x.number(n))
   return h('section', { class: 'card wide' }, h('p', { class: 'quiet' }, x.t(hint)), table([], [

@@ -5,16 +5,17 @@ export interface Line { name: string; values: (number | null)[]; color: string; 
 
 const drawn: uPlot[] = []
 
-/** Takes all charts away, before the page is drawn anew. */
+/** Destroys all charts. It is called before the page is drawn anew. */
 export function clearCharts(): void {
   for (const c of drawn.splice(0)) c.destroy()
 }
 
-/** All charts are as wide as their figure. */
+/** Makes each chart as wide as the element that contains it. */
 export function fitCharts(): void {
   for (const c of drawn) c.setSize({ width: c.root.parentElement?.clientWidth ?? c.width, height: c.height })
 }
 
+/** Returns the value of a colour token in the present theme, for a canvas. */
 export function color(name: string): string {
   const probe = document.createElement('span') // light-dark() is resolved on an element only
   probe.style.color = `var(--${name})`
@@ -31,10 +32,13 @@ function axis(): Partial<uPlot.Axis> {
   return { stroke: quiet, grid: { stroke: color('grid'), width: 1 }, ticks: { stroke: color('grid'), width: 1 }, font: `12px ${getComputedStyle(document.body).fontFamily}`, labelFont: `12px ${getComputedStyle(document.body).fontFamily}` }
 }
 
-/** Lines over the seconds of a run, or over what xAxis writes. The legend follows the pointer. */
+/**
+ * Draws a chart of lines into an element. The x axis has the seconds of a run, or values that xAxis formats. The
+ * legend shows the values at the pointer. On a log axis, values of 0 are gaps.
+ */
 export function lines(into: HTMLElement, x: Texts, o: Options): void {
   const value = (v: number | null) => v === null || Number.isNaN(v) ? '–' : `${x.number(v)}${o.unit === '' ? '' : ` ${o.unit}`}`
-  const powers = (_u: uPlot, all: number[]) => all.map((v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6) ? v : null) // else a log axis is black
+  const powers = (_u: uPlot, all: number[]) => all.map((v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6) ? v : null) // labels and grid lines at powers of ten only: lines at all values would fill a log axis
   const chart = new uPlot({
     width: into.clientWidth || 600, height: o.height ?? 220,
     scales: { x: { time: o.time === true }, y: o.log ? { distr: 3, ...(o.range ? { range: o.range } : {}) } : { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
@@ -51,7 +55,11 @@ export function lines(into: HTMLElement, x: Texts, o: Options): void {
   drawn.push(chart)
 }
 
-/** Columns of seconds in which each field is darker, the more messages took so long. */
+/**
+ * Draws a heat map of latency: a column for each second, a field for each step of ladder. A field is the darker, the
+ * more messages had that latency in that second. A line shows the median of each second. Without messages nothing is
+ * drawn.
+ */
 export function heat(into: HTMLElement, x: Texts, seconds: number[], rungs: number[][], ladder: number[], unit: string): void {
   const used = rungs.flatMap((r) => r.flatMap((n, i) => n > 0 ? [i] : []))
   if (used.length === 0) return
@@ -79,6 +87,7 @@ export function heat(into: HTMLElement, x: Texts, seconds: number[], rungs: numb
   })
 }
 
+/** Returns the median of one second: the geometric middle of the step that contains it, or null if counts are all 0. */
 function middle(counts: number[], ladder: number[]): number | null {
   const half = counts.reduce((a, b) => a + b, 0) / 2
   let sum = 0
@@ -86,7 +95,7 @@ function middle(counts: number[], ladder: number[]): number | null {
   return null
 }
 
-/** Two rows of dots, one for each run, on one scale. */
+/** Returns a drawing of rows of dots on one scale: a row for each element of rows, a dot for each value. */
 export function dots(rows: { values: number[]; color: string }[]): SVGElement {
   const ns = 'http://www.w3.org/2000/svg'
   const all = rows.flatMap((r) => r.values)

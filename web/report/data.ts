@@ -1,5 +1,5 @@
-// The data that `petrel bench` puts into the page, as in its JSON: bench/report.go, bench/timeseries.go,
-// bench/compare.
+// The data that `petrel bench` puts into the page. The types are those of the JSON that the Go packages bench and
+// bench/compare write; each has only the fields that the page reads.
 
 export interface Percentiles { p50: number; p90: number; p99: number; p999: number; max: number; mean: number }
 export interface Point { share: number; ms: number }
@@ -61,10 +61,13 @@ export interface Estimate {
   against?: { clients: number; speed: number; sends_per_s: number; cores: number; estimated_cores: number; off: number }[]
 }
 
-/** Why a run is red: a line of the program, or a check that was not met. */
+/** A reason why a run is red: a text of `petrel bench`, or a check that was not met. */
 export type Problem = string | Check
 
-/** What the page shows; problems is why a run is red, and nothing if it is not. */
+/**
+ * The content of the page; kind selects the function that draws it. problems has the reasons why a run is red; null or
+ * empty: it is not red.
+ */
 export type Data =
   | { kind: 'run'; report: Report; problems: Problem[] | null }
   | { kind: 'cluster'; runs: Report[]; problems: Problem[] | null }

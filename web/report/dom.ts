@@ -1,6 +1,9 @@
 type Child = Node | string | false | null | undefined | readonly Child[]
 
-/** An element with its attributes and children; an attribute that begins with "on" is called. */
+/**
+ * Returns a new element with attributes and children. An attribute whose value is a function, such as onclick, adds it
+ * as a listener of that event. true sets an empty attribute, false and undefined set none.
+ */
 export function h(tag: string, attributes: Record<string, string | boolean | undefined | ((e: Event) => void)> = {}, ...children: Child[]): HTMLElement {
   const e = document.createElement(tag)
   for (const [name, v] of Object.entries(attributes)) {
@@ -18,7 +21,10 @@ function add(to: Node, children: readonly Child[]): void {
   }
 }
 
-/** A table; cells after the first one are figures unless words says otherwise. */
+/**
+ * Returns a table in a box. The first cell of a row is its heading; the others have the class figure, unless words is
+ * true. An empty head leaves out the row of headings.
+ */
 export function table(head: string[], rows: (Child)[][], words = false): HTMLElement {
   const tr = (cells: Child[], tag: 'td' | 'th') => h('tr', {}, cells.map((c, i) => h(i === 0 ? 'th' : tag, { class: i > 0 && !words ? 'figure' : undefined, scope: tag === 'th' ? 'col' : i === 0 ? 'row' : undefined }, c)))
   return h('div', { class: 'table', tabindex: '0' }, h('table', {}, head.length > 0 && h('thead', {}, tr(head, 'th')), h('tbody', {}, rows.map((r) => tr(r, 'td')))))

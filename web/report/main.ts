@@ -26,7 +26,7 @@ function draw(): void {
     choose(x.t('language'), language, [['en', 'English'], ['zh', '中文']], (v) => { language = v as Language }),
     choose(x.t('theme'), theme, [['system', x.t('system')], ['light', x.t('light')], ['dark', x.t('dark')]], (v) => { theme = v }))
   const page = h('main', { class: 'page' })
-  root.replaceChildren(page) // before charts are drawn, which need their width
+  root.replaceChildren(page) // first, because the charts that are drawn below take the width of their place in the page
   switch (data.kind) {
     case 'run': drawRun(page, x, choices, data.report, data.problems ?? []); break
     case 'cluster': drawCluster(page, x, choices, data.runs, data.problems ?? []); break
@@ -43,7 +43,7 @@ function draw(): void {
 draw()
 addEventListener('resize', fitCharts)
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
-// Paper is white.
+// The printed page has the light theme, because paper is white. Afterwards the chosen theme comes back.
 let shown = ''
 addEventListener('beforeprint', () => { shown = theme; theme = 'light'; document.documentElement.classList.add('paper'); draw() })
 addEventListener('afterprint', () => { theme = shown; document.documentElement.classList.remove('paper'); draw() })

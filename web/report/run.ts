@@ -5,6 +5,9 @@ import { h, table } from './dom.js'
 import { drift, estimate, floor, tasks } from './tasks.js'
 import { bytes, type Key, type Texts } from './texts.js'
 
+/**
+ * Adds the header of the page. With problems (an empty list too) it has the verdict, and each problem stands below it.
+ */
 export function head(page: HTMLElement, x: Texts, choices: HTMLElement, title: string, kind: Key, line: string, problems?: readonly Problem[]): void {
   const said = problems?.map((p) => typeof p === 'string' ? p : x.t('checkFailed', `${x.t(`c_${p.name}` as Key)} ${x.number(p.want)} · ${x.t('found')} ${x.number(p.got)}`))
   const verdict = said && h('span', { class: said.length > 0 ? 'pill pill-red' : 'pill', title: said.length > 0 ? said.join('\n') : x.t('cleanHint') }, x.t(said.length > 0 ? 'red' : 'clean'))
@@ -85,7 +88,7 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   const all = r.series ?? []
   const at = all.map((s) => s.at_s)
   const some = (of: (s: typeof all[number]) => number) => all.some((s) => of(s) > 0)
-  const seen = (of: (s: typeof all[number]) => number) => (s: typeof all[number]) => s.servers.rss_bytes > 0 ? of(s) : null // else nobody has looked in that second
+  const seen = (of: (s: typeof all[number]) => number) => (s: typeof all[number]) => s.servers.rss_bytes > 0 ? of(s) : null // 0 bytes of memory: the servers were not measured in that second
   const one = (name: Key, tint: string, of: (s: typeof all[number]) => number | null, dash = false) => ({ name: x.t(name), color: tint, values: all.map(of), dash })
   if (all.length > 1 && some((s) => s.accepted_per_s)) {
     chart(cards, x, 'rates', '', 'ratesHint', true, (into) => lines(into, x, { x: at, xName: x.t('moment'), unit: x.t('perSecond'), hooks: phases(r), lines: [one('offered', 'chart-3', (s) => s.offered_per_s, true), one('accepted', 'chart-2', (s) => s.accepted_per_s), one('delivered', 'chart-1', (s) => s.delivered_per_s)] }))
@@ -101,7 +104,10 @@ function drawCharts(cards: HTMLElement, x: Texts, r: Report): void {
   }
 }
 
-/** A mark where the measured part begins and ends, and a line where the server was killed. */
+/**
+ * Returns hooks of a chart that draw a red line where the server was killed, and a dashed one where the phase of the
+ * run changed (bench/timeseries.go).
+ */
 function phases(r: Report): { draw: ((u: import('uplot')) => void)[] } {
   const all = r.series ?? []
   const turns = all.flatMap((s, i) => i > 0 && s.phase !== all[i - 1]!.phase ? [all[i - 1]!.at_s] : [])
@@ -174,7 +180,7 @@ function described(x: Texts, rows: [string, string][], command: string): HTMLEle
   return h('section', { class: 'card' }, h('h2', {}, x.t('machine')), table([], rows, true), command !== '' && [h('h2', {}, x.t('rerun')), h('pre', {}, command)])
 }
 
-/** How many findings there are of a class. */
+/** Returns the number of findings of a class, 0 if the report does not name it. */
 export function findings(r: Report, name: string): number {
   return r.audit.findings[name] ?? 0
 }
@@ -194,7 +200,7 @@ export function drawCluster(page: HTMLElement, x: Texts, choices: HTMLElement, r
   for (const r of runs) {
     const inner = h('div')
     const n = Number(r.params['nodes'])
-    page.append(h('details', { ontoggle: () => { if (inner.childElementCount === 0) drawBody(inner, x, r) } }, h('summary', {}, n === 1 ? x.t('oneRun1') : x.t('oneRun', n)), inner)) // charts need a width
+    page.append(h('details', { ontoggle: () => { if (inner.childElementCount === 0) drawBody(inner, x, r) } }, h('summary', {}, n === 1 ? x.t('oneRun1') : x.t('oneRun', n)), inner)) // drawn when it is opened, because charts need a width
   }
 }
 

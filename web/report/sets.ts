@@ -4,7 +4,7 @@ import { h, table } from './dom.js'
 import { commitOf, findings, head, when } from './run.js'
 import type { Key, Texts } from './texts.js'
 
-/** The figures by the names that Go gives them: bench/targets.go. */
+/** Reads a figure from a report, by the name of the figure in bench/targets.go. */
 const figures: Record<string, (r: Report) => number> = {
   p50: (r) => r.latency_ms.end_to_end.p50, p90: (r) => r.latency_ms.end_to_end.p90, p99: (r) => r.latency_ms.end_to_end.p99, p999: (r) => r.latency_ms.end_to_end.p999,
   max: (r) => r.latency_ms.end_to_end.max, mean: (r) => r.latency_ms.end_to_end.mean, ack_mean: (r) => r.latency_ms.ack.mean,
@@ -16,6 +16,7 @@ const figures: Record<string, (r: Report) => number> = {
   messages_per_commit: (r) => r.server.messages_per_commit,
 }
 
+/** Draws two sets of runs of one scenario, old and new: each figure with its change, and the conditions that differ. */
 export function drawComparison(page: HTMLElement, x: Texts, choices: HTMLElement, c: Comparison): void {
   const side = (name: Key, runs: Run[]) => `${x.t(name)}${x.language === 'zh' ? '：' : ': '}${x.t('runs', runs.length)}${runs[0] && commitOf(runs[0].report) ? ` (${[...new Set(runs.map((r) => commitOf(r.report)))].join(', ')})` : ''}`
   head(page, x, choices, `petrel bench ${c.scenario}`, 'comparison', `${side('old', c.old)} · ${side('new', c.new)}`)
@@ -35,6 +36,10 @@ export function drawComparison(page: HTMLElement, x: Texts, choices: HTMLElement
     table(['', x.t('old'), x.t('new')], c.conditions!.map((d) => [d.name, (d.old ?? []).join(', '), (d.new ?? []).join(', ')]), true)))
 }
 
+/**
+ * Draws runs over time: for each series a table, the newest run first, and a chart of one figure if it has several
+ * runs.
+ */
 export function drawHistory(page: HTMLElement, x: Texts, choices: HTMLElement, history: History): void {
   const all = history.series ?? []
   head(page, x, choices, 'petrel bench', 'history', x.t('runs', all.reduce((n, s) => n + s.runs.length, 0)))

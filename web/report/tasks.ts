@@ -3,12 +3,15 @@ import type { Estimate, Report, Task } from './data.js'
 import { h, table } from './dom.js'
 import { aspect, bytes, type Key, type Texts } from './texts.js'
 
-/** What a task is called, with the number that belongs to it. */
+/** Returns the name of a task, with its size if it has one. */
 function named(x: Texts, t: Task): string {
   return t.size > 0 ? x.t(`t_${t.name}_n` as Key, x.number(t.size)) : x.t(`t_${t.name}` as Key)
 }
 
-/** What a run did besides sending, or instead of it: a line for each. Columns without any value are left out. */
+/**
+ * Adds a card with the tasks of a run, a row for each. Columns without any value are left out. The scenarios
+ * connections and storm also get a chart. A run without tasks gets no card.
+ */
 export function tasks(cards: HTMLElement, x: Texts, r: Report): void {
   const all = r.tasks ?? []
   if (all.length === 0) return
@@ -32,7 +35,10 @@ export function tasks(cards: HTMLElement, x: Texts, r: Report): void {
   }
 }
 
-/** What the machine does without a chat server, and the share of it that the run has reached. */
+/**
+ * Returns a card with the rate that sockets and a log reach on this machine without a chat server, and the share of it
+ * that the run reached. Without such a measurement there is no card.
+ */
 export function floor(x: Texts, r: Report): HTMLElement[] {
   const f = r.floor
   if (!f || !(f.accepted_per_cpu_s > 0)) return []
@@ -41,7 +47,10 @@ export function floor(x: Texts, r: Report): HTMLElement[] {
     table([], [[x.t('floorRate'), x.number(f.accepted_per_cpu_s)], [x.t('floorOurs'), x.number(r.server.accepted_per_cpu_s)], [x.t('floorShare'), `${x.number(100 * f.share, 0)} %`]]))]
 }
 
-/** From the second quarter of a long run to its last one. */
+/**
+ * Returns a card that compares the second quarter of a soak run with the last one: memory, latency of acks, cores in
+ * use. Other runs have none.
+ */
 export function drift(x: Texts, r: Report): HTMLElement[] {
   const d = r.drift
   if (!d) return []
@@ -50,7 +59,10 @@ export function drift(x: Texts, r: Report): HTMLElement[] {
   ]))]
 }
 
-/** What a plan needs, with the formula of each figure. */
+/**
+ * Adds the estimate of a plan to the page: what it needs, the formula of each figure, the plan, and the costs. tile
+ * makes a tile of the first row.
+ */
 export function estimate(page: HTMLElement, x: Texts, e: Estimate, tile: (name: string, value: string, unit: string, below: string) => HTMLElement): void {
   const p = e.plan, r = p.routine, c = e.costs
   page.append(h('div', { class: 'tiles' },

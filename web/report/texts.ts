@@ -129,10 +129,10 @@ export function textsOf(language: Language): Texts {
   }
 }
 
-/** What is said of something, behind its name. */
+/** Returns a name and an aspect of it, joined by a comma: "answer to a send, 99 %". */
 export const aspect = (x: Texts, name: Key, what: Key): string => x.t(name) + (x.language === 'zh' ? '，' : ', ') + x.t(what)
 
-/** Chinese has no blank between a word and what follows it, except a Latin one. */
+/** Formats a number of bytes in GB, MB or KB (powers of 1024), or in B below 1 KB. */
 export function bytes(x: Texts, v: number): string {
   for (const [unit, of] of [['GB', 2 ** 30], ['MB', 2 ** 20], ['KB', 2 ** 10]] as const) if (v >= of) return `${x.number(v / of)} ${unit}`
   return `${x.number(v)} B`

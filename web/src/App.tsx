@@ -82,7 +82,7 @@ function Ended({ code, onAgain }: { readonly code: string; readonly onAgain: () 
   const unsent = useUnsent()
   const known = ended.has(code)
   useEffect(() => {
-    if (code === 'revoked' || code === 'user_disabled') sessions.revoked(session).catch(() => {}) // the data is removed when the person logs in again
+    if (code === 'revoked' || code === 'user_disabled') sessions.revoked(session).catch(() => {}) // after an error the data is removed when the person logs in again
   }, [code, session])
   const again = (): void => {
     if (known) void sessions.leave(session).then(() => go({ account: addAccountRoute }, true), () => location.reload())

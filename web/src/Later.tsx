@@ -9,8 +9,8 @@ interface LaterProps<P> {
 }
 
 /**
- * A component that is loaded when it is shown for the first time. If the server has a newer version by now, the
- * file may be gone; then the person is told.
+ * A component whose script is loaded when it is shown for the first time. If the server has a newer version by now,
+ * the script may be gone: then onFailed is called, and a toast tells the person.
  */
 export function Later<P extends object>({ load, of, onFailed }: LaterProps<P>): ReactElement | null {
   const { t } = useTranslation()

@@ -28,7 +28,7 @@ export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const connection = useConnectionText()
   const some = useOfClient((c) => c.conversations().some(isListed))
   const { synced } = useStatus() // before that the list may be incomplete
-  const narrow = useNarrow() // then the list shows the welcome
+  const narrow = useNarrow() // one pane only: the list shows the welcome
   const chat = conv !== '' || user !== ''
   const known = useOfClient((c) => user !== '' || c.conversation(conv) !== undefined)
   const info = opened && known

@@ -23,8 +23,8 @@ export function keep(name: string, text: string): void {
 }
 
 /**
- * Calls f when another tab has changed the text under a name; '' stands for all names. The returned function ends
- * that.
+ * Calls f with a name when another tab has changed the text under it, or with '' when that tab removed all names.
+ * The returned function removes f.
  */
 export function onKept(f: (name: string) => void): () => void {
   const changed = (e: StorageEvent): void => {

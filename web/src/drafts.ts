@@ -32,7 +32,7 @@ export function useDraft(account: string, chat: string): string {
   return useSyncExternalStore(subscribe, () => draftOf(account, chat))
 }
 
-/** Calls f when another tab has changed the draft of a chat. The returned function ends that. */
+/** Calls f when another tab has changed the draft of a chat. The returned function removes f. */
 export function onDraft(account: string, chat: string, f: () => void): () => void {
   return onKept((name) => {
     if (name === '' || name === nameOf(account, chat)) f()

@@ -22,8 +22,8 @@ export async function mayNotify(): Promise<boolean> {
 }
 
 /**
- * Notifies the person of new messages while they look elsewhere, and shows the unread count in title and icon. The
- * returned function ends that.
+ * Notifies the person of new messages while they look elsewhere, and shows the unread count in the title, the icon
+ * and the badge of the application. The returned function ends the watch, and removes the count from the title.
  */
 export function watchMessages({ client, user, names }: Session): () => void {
   const told = new Map<string, number>() // by conversation: the newest seq that was announced, or needs no announcement
@@ -74,7 +74,7 @@ function isWorthTelling(client: Client, v: Conversation, m: Message, user: strin
   return v.personal.notify === 'mentions' ? mentioned : mentioned && v.personal.notify !== 'nothing' || !isMuted(v)
 }
 
-/** Runs f in only one of the tabs that call this at about the same time. */
+/** Runs f in only one of the tabs that call this within oneTabMs. A browser without locks runs f in each tab. */
 async function onceInAllTabs(name: string, f: () => void): Promise<void> {
   if (!('locks' in navigator)) return f()
   await navigator.locks.request(`petrel-told:${name}`, { ifAvailable: true }, async (lock) => {

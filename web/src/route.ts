@@ -42,7 +42,7 @@ export function address(to: Partial<Route>): string {
   return `#/${parts.map(encodeURIComponent).join('/')}`
 }
 
-/** Goes to another route. replacing: it replaces the present one in the history of the browser. */
+/** Goes to another route. With replacing it takes the place of the present route in the history of the browser. */
 export function go(to: Partial<Route>, replacing = false): void {
   if (address(to) === address(parseRoute(location.hash))) return
   if (replacing) {
@@ -66,9 +66,12 @@ export function route(): Route {
 
 /** Holds the route: which part of the chat is shown. */
 export interface Router {
-  /** Returns the present route: the same object while it is the same. */
+  /** Returns the present route. It is the same object until the route changes. */
   readonly route: () => Route
-  /** Goes to another route. replacing: it replaces the present one in the history of the browser. */
+  /**
+   * Goes to another route. With replacing it takes the place of the present route in the history, if the router has
+   * one.
+   */
   readonly go: (to: Partial<Route>, replacing?: boolean) => void
   readonly subscribe: (changed: () => void) => () => void
 }

@@ -14,7 +14,7 @@ export function useLasting(is: boolean, ms: number): boolean {
   return is && long
 }
 
-/** Returns a text that comes and goes, without gaps that are shorter than ms. */
+/** Returns a text. When the text becomes '', it returns the former one for ms more. */
 export function useHeld(text: string, ms: number): string {
   const [held, setHeld] = useState('')
   useEffect(() => {

@@ -39,8 +39,8 @@ const emoji = new RegExp(`^${emojiPattern}`, 'u')
 let signs: Intl.Segmenter | undefined // made on demand, because an opening page would wait for it
 
 /**
- * Returns the first letters of the first two words, in scripts with capital letters; otherwise the first character
- * as a reader sees it.
+ * Returns the initials of a name, as capitals: the first character of its first word, as a reader sees it. If that is
+ * a letter that has a capital form, the first such letter that begins a later word follows. '' gives '?'.
  */
 export function initials(name: string): string {
   const words = name.trim().split(/\s+/)

@@ -85,7 +85,7 @@ function firstDayOf(tag: string): number {
   return ((locale.getWeekInfo?.() ?? locale.weekInfo)?.firstDay ?? 1) % 7
 }
 
-/** Returns the weeks of a month, each with seven days. */
+/** Returns the weeks of the month of a day, each with seven days; the outer ones may have days of other months. */
 export function weeksOf(day: Date, firstDay: number): readonly (readonly Date[])[] {
   const first = new Date(day.getFullYear(), day.getMonth(), 1)
   const begin = addDays(first, -((first.getDay() - firstDay + 7) % 7))

@@ -99,7 +99,10 @@ function move(e: KeyboardEvent<HTMLElement>, onClose: () => void): void {
 
 const itemsOf = (part: Element): HTMLElement[] => [...part.querySelectorAll<HTMLElement>('[role^="menuitem"]')]
 
-/** Whether arrow up and down stop at an item. In a group without the focus they stop at the first item only. */
+/**
+ * Whether arrow up and down stop at an item: outside of groups at each, in a group at the first one, and in the group
+ * with the focus at none.
+ */
 function beginsLine(item: HTMLElement, focused: Element | null | undefined): boolean {
   const group = item.closest('[role="group"]')
   return !group || group !== focused && itemsOf(group)[0] === item

@@ -14,7 +14,7 @@ export class ToastList {
   #last = 0
   readonly #listeners = new Set<() => void>()
 
-  /** Shows a text to the person for a few seconds. */
+  /** Shows a text to the person for shownMs. A toast with the same text is replaced. */
   readonly show = (text: string): void => {
     const id = ++this.#last
     this.#set([...this.#toasts.filter((t) => t.text !== text), { id, text }].slice(-most))

@@ -10,7 +10,7 @@ export function areSheets(): boolean {
 
 /**
  * Makes a sheet follow a finger that pulls it down, and closes it after a long pull. Content that is scrolled down
- * scrolls first. The returned function ends that.
+ * scrolls first. The returned function removes the listeners.
  */
 export function pullable(sheet: HTMLElement, onClose: () => void): () => void {
   let from: number | undefined
@@ -56,7 +56,7 @@ function isScrolled(target: EventTarget | null, sheet: HTMLElement): boolean {
   return false
 }
 
-/** Makes a press outside of a sheet close the sheet and do nothing else. The returned function ends that. */
+/** Makes a press outside of a sheet close the sheet and do nothing else. The returned function removes the listener. */
 export function shielded(sheet: HTMLElement): () => void {
   const pressed = (e: PointerEvent): void => {
     if (!areSheets() || e.composedPath().includes(sheet)) return

@@ -58,8 +58,8 @@ export interface UserReactions {
 const roles: Readonly<Record<Role, RoleJson>> = { '': 'ROLE_UNSPECIFIED', member: 'ROLE_MEMBER', admin: 'ROLE_ADMIN', owner: 'ROLE_OWNER' }
 
 /**
- * The calls that chat clients need most; `call` makes any other. They reject with a PetrelError. When a
- * connection ends before the answer they are repeated, which does no harm.
+ * The calls that chat clients need most; `call` makes any other. A call that fails rejects with a PetrelError. If
+ * the connection ends before the answer, the call is repeated, which does no harm.
  */
 export abstract class Calls {
   /**
@@ -151,7 +151,7 @@ export abstract class Calls {
     await this.call('petrel.v1.AccountService/ChangeSettings', { conv, user, values }, options)
   }
 
-  /** Silences notifications of a conversation until a time in Unix ms; 0: no longer. */
+  /** Silences notifications of a conversation until a time in Unix ms; 0 ends the silence. */
   mute(conv: string, until: number, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { muted_until: until > 0 ? String(Math.max(1, Math.floor(until))) : '' }, options)
   }
@@ -171,7 +171,7 @@ export abstract class Calls {
     return this.changeSettings(conv, '', { archived: one(on) }, options)
   }
 
-  /** Marks a conversation as unread, or ends that. The application ends it when the person opens the conversation. */
+  /** Marks a conversation as unread, or removes the mark, as when the person opens the conversation. */
   markUnread(conv: string, on: boolean, options?: CallOptions): Promise<void> {
     return this.changeSettings(conv, '', { unread: one(on) }, options)
   }

@@ -44,7 +44,7 @@ export class Auth {
   readonly #base: string
   readonly #fetch: Fetch
 
-  /** url is the URL that the client has. */
+  /** `url` is the address of the server, as in ClientOptions. */
   constructor(url: string, send: Fetch = (address, init) => fetch(address, init)) {
     this.#base = apiAddress(url)
     this.#fetch = send
@@ -128,7 +128,7 @@ export function browserTokens(account: string, factory: IDBFactory | undefined =
 }
 
 /**
- * Runs f with a lock. A frozen tab keeps its lock, so after a while the lock is stolen. Then both tabs may refresh:
+ * Runs f with a lock. A frozen tab keeps its lock, so after lockMs the lock is stolen. Then both tabs may refresh:
  * they send the same requestId, and get the same answer.
  */
 async function locked<T>(locks: Locks, name: string, f: () => Promise<T>): Promise<T> {
@@ -151,7 +151,7 @@ function browserLocks(): Locks | undefined {
   return (globalThis as { navigator?: { locks?: unknown } }).navigator?.locks as Locks | undefined
 }
 
-/** Runs one function at a time. */
+/** Returns a function that runs the functions passed to it one after the other, and returns their results. */
 export function inTurn(): <T>(f: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve()
   return (f) => {
@@ -209,8 +209,9 @@ export class SavedTokens {
   }
 
   /**
-   * Returns the access token. It refreshes if the token was refused or expires within a minute. If the refresh
-   * fails because the server is out of reach, a token that has not expired is returned. Spec: S-3.4.
+   * Returns the access token. It refreshes the tokens if the access token was refused or expires within a minute. If
+   * the refresh fails for the moment, an access token that was neither refused nor has expired is returned. If no
+   * tokens are kept, or they are void, it asks the back end for a login. Spec: S-3.4.
    */
   readonly token: TokenSource = (old, signal) => this.#storage.alone(async () => {
     signal.throwIfAborted() // nobody waits for the token any more
@@ -224,8 +225,8 @@ export class SavedTokens {
   })
 
   /**
-   * Returns a token that works. When the signal is aborted it stops waiting for the server, and ignores a later
-   * answer.
+   * Returns the kept access token, or one from a refresh or a login. When the signal is aborted it stops waiting for
+   * the server, and ignores a later answer.
    */
   async #renewed(old: string, signal: AbortSignal): Promise<string> {
     const have = await this.#storage.read()

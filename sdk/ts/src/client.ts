@@ -91,9 +91,9 @@ export class Client extends Views {
   }
 
   /**
-   * Connects and stays connected until signal is aborted. It is rejected if a person has to
-   * act: the token is void, another device has taken the place of this one, the server does
-   * not speak this protocol, or the store failed. It may be called again. Spec: P-3.5, P-3.6.
+   * Connects and stays connected until signal is aborted. It is rejected if a person has to act: the token is void,
+   * another device has taken the place of this one, the server does not speak this protocol, or the store failed. It
+   * may be called again after it has ended. A running or closed client rejects with `invalid`. Spec: P-3.5, P-3.6.
    */
   async run(signal?: AbortSignal): Promise<void> {
     if (this.driver.isRunning) throw refused('invalid', 'the client is running')
@@ -230,8 +230,9 @@ export class Client extends Views {
   }
 
   /**
-   * Tells the client that the device was asleep or has another network. The client then checks within seconds
-   * that the server is there. In a browser it notices such events itself. Spec: P-7.3.
+   * Tells the client that the device was asleep or has another network. A connected client then checks within
+   * seconds that the server is there; one that pauses before the next try connects at once. In a browser the client
+   * notices such events itself. Spec: P-7.3.
    */
   wakeUp(): void {
     this.driver.apply(wakeUp)
@@ -240,7 +241,8 @@ export class Client extends Views {
   // --- what changes ---
 
   /**
-   * Calls f with each change until the returned function is called. The first change names everything that exists.
+   * Calls f with each change until the returned function is called. A first call, in a microtask, names everything
+   * that exists.
    */
   subscribe(f: Listener): () => void {
     return this.#subscribe(f, () => {})
@@ -364,8 +366,8 @@ export class Client extends Views {
   }
 
   /**
-   * Asks the server for a page of a conversation, whatever the client holds. It asks again when the connection
-   * ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
+   * Asks the server for a page of a conversation, even if the client holds its entries. It asks again when the
+   * connection ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
    * the store first. Spec: P-5.2, P-9.5.
    */
   history(q: GetHistory, options: CallOptions = {}): Promise<HistoryPage> {

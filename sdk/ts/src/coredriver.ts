@@ -75,7 +75,7 @@ export class CoreDriver {
     this.#opening?.then(() => this.apply(input), () => {})
   }
 
-  /** Applies an input, and schedules its turn for the end of the caller's task. */
+  /** Applies an input, and schedules a turn in a microtask. Inputs before it share the turn. */
   apply<T>(input: (core: Core) => T): T {
     this.#core.now = this.#o.clock.now()
     const result = input(this.#core)

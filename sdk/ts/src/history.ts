@@ -14,7 +14,7 @@ export interface HistoryView {
   readonly messages: readonly Message[]
   /** The user may read no older entry. */
   readonly isOldest: boolean
-  /** They include the newest entry, and new ones are added. */
+  /** The messages include the newest entry, and new ones are added. */
   readonly isNewest: boolean
 }
 
@@ -110,8 +110,8 @@ export class HistoryWindow {
   }
 
   /**
-   * Shows the first entry of this time or later, in Unix ms, or else the last entry of all, and returns its seq.
-   * undefined: the user can read no entry, or another jump came later.
+   * Shows the first entry at or after timeMs (Unix ms), or else the last entry of all, and returns its seq. undefined:
+   * the user can read no entry, or another jump came later.
    */
   async at(timeMs: number, limit = pageEntries, options: CallOptions = {}): Promise<number | undefined> {
     const page = await this.#jump({ atMs: Math.max(1, Math.floor(timeMs)), limit }, options)

@@ -19,7 +19,10 @@ interface Client {
   readonly markRead: (conv: string, seq: number) => void
 }
 
-/** One loop over incoming messages. Spec: S-18.4. */
+/**
+ * Returns an iterator over incoming messages. It ends when signal is aborted, the loop is left, or the client closes.
+ * Spec: S-18.4.
+ */
 export function incoming(client: Client, signal?: AbortSignal): AsyncGenerator<Message, void, void> {
   const left = new AbortController()
   return leaving(read(client, left, signal), () => left.abort())

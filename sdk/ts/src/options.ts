@@ -60,7 +60,7 @@ export interface Status extends CoreStatus {
   readonly warnings: readonly Warning[]
 }
 
-/** A message that was sent. */
+/** A message that the client has taken to be sent. */
 export interface Sent {
   /** Client message id. */
   readonly id: string

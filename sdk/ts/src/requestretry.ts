@@ -60,8 +60,8 @@ export class Requests {
   }
 
   /**
-   * Asks the server for a page of a conversation, whatever the client holds. It asks again when the connection
-   * ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
+   * Asks the server for a page of a conversation, even if the client holds its entries. It asks again when the
+   * connection ends or the error is retryable. The error `damaged` is thrown at once, because an operator has to repair
    * the store first. Spec: P-5.2, P-9.5.
    */
   async history(q: GetHistory, signal: AbortSignal | undefined): Promise<HistoryPage> {

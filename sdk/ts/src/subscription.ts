@@ -8,8 +8,8 @@ export class Listeners {
   #over = false
 
   /**
-   * Calls f with `first`, and then with every change, until the returned function is called. `end` is called when
-   * the client closes.
+   * Calls f with every change, and in a microtask with the result of `first`, until the returned function is called.
+   * `end` is called when the client closes.
    */
   add(f: Listener, first: () => Change, end: () => void): () => void {
     const one = { f, end }
@@ -86,7 +86,10 @@ export function changesOf(subscribe: (f: Listener, end: () => void) => () => voi
   return leaving(read(), stop)
 }
 
-/** Calls stop as soon as a reader leaves, even while it waits: a generator alone would end only after its wait. */
+/**
+ * Returns a generator that calls `stop` as soon as its reader leaves, even while the generator waits. Without this, it
+ * would end only after the wait.
+ */
 export function leaving<T>(all: AsyncGenerator<T, void, void>, stop: () => void): AsyncGenerator<T, void, void> {
   const leave = all.return.bind(all)
   all.return = (value) => {

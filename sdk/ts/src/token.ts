@@ -3,9 +3,10 @@ import { failureOf, PetrelError, refused } from './errors.js'
 import { unlessAborted } from './wait.js'
 
 /**
- * Returns the access token for a hello or a call. `refused` is the token that the server has just refused; '':
- * none. A source without another token throws, or returns the same one again. A PetrelError that is refused and
- * not retryable ends the run; after any other error the client tries again.
+ * Returns the access token for a hello or a call. `refused` is the token that the server has just refused; '': none.
+ * A source without another token throws, or returns the refused token again, which ends the run with
+ * `unauthenticated`. A PetrelError of the kind refused that is not retryable ends the run too; after any other error
+ * the client tries again. Without an answer within 15 s the signal is aborted, and the client tries again.
  */
 export type TokenSource = (refused: string, signal: AbortSignal) => Promise<string> | string
 

@@ -11,7 +11,10 @@ export abstract class Views extends Calls {
 
   // --- what there is ---
 
-  /** Returns all known conversations, those with the newest messages first. */
+  /**
+   * Returns all conversations that the client has heard of, those with the newest messages first. Those that no sync
+   * has described yet have `known` false.
+   */
   conversations(): readonly Conversation[] {
     return this.driver.read(conversations)
   }

@@ -8,7 +8,7 @@ import { type Column, Listing } from '../parts/Table.js'
 import { may } from '../session.js'
 import type { BackupInfoJson } from '../wire/types_gen.js'
 
-/** The backups that petrel backup has made and verified, and the damage of the store. */
+/** The backups that petrel backup has made, the result of their last verification, and the damage of the stores. */
 export function Backups(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

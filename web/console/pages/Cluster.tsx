@@ -9,13 +9,13 @@ import { type Column, Table } from '../parts/Table.js'
 import { Trouble } from '../parts/Trouble.js'
 import type { ClusterNodeJson, ClusterStateJson } from '../wire/types_gen.js'
 
-const lookMs = 1000 // its numbers show the progress of moves
-const askingMs = 250 // used while a dialog is open, because a drain takes less than a second
+const lookMs = 1000 // between two calls; short, because the numbers show the progress of moves
+const askingMs = 250 // the same while a dialog is open, because a drain takes less than a second
 
 /** Whether a node can own partitions now. */
 const takes = (n: ClusterNodeJson): boolean => Boolean(n.alive && n.reachable && !n.draining && n.roles?.includes('conv'))
 
-/** Says how many partitions each database holds. */
+/** Returns the number of partitions in each database, as a text. */
 const spread = (c: ClusterStateJson): string => (c.databases ?? []).map((n, i) => `${i + 1}: ${n}`).join(', ')
 
 type Asking = '' | 'rebalance' | 'move' | { readonly drain: ClusterNodeJson } | { readonly resume: ClusterNodeJson }

@@ -59,7 +59,7 @@ function columnsOfUser(tr: Translation, tenant: string, user: string): readonly 
   ]
 }
 
-/** The conversations of a user, direct ones included: with whom, but no messages. */
+/** The conversations of a user, direct ones included. It shows the other user of a direct one, and no messages. */
 function OfUser({ user }: { readonly user: string }): ReactElement {
   const tr = useTranslation()
   const { tenant = '', from = '' } = useAddress().query

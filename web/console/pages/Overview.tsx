@@ -48,7 +48,7 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
   )
 }
 
-/** The page with more about an incident, by its code. */
+/** By the code of an incident: the page with more about it, and the key of the link's text. */
 const placeOf: Readonly<Record<string, readonly [string, Key]>> = {
   logins_wrong: ['refusals', 'refusals'], refusals_many: ['refusals', 'refusals'], backup_none: ['backups', 'backups'], backup_old: ['backups', 'backups'], backup_unsound: ['backups', 'backups'], greedy_user: ['refusals', 'refusals'], overloaded: ['refusals', 'refusals'], connections_full: ['limits', 'limits'], node_draining: ['cluster', 'cluster'], node_silent: ['cluster', 'cluster'], node_gone: ['cluster', 'cluster'],
   node_apart: ['cluster', 'cluster'], node_slow: ['cluster', 'cluster'], partitions_unowned: ['cluster', 'cluster'], audit_lost: ['audit', 'audit'], store_damaged: ['backups', 'backups'], store_stopped: ['log', 'log'], not_ready: ['log', 'log'],
@@ -79,7 +79,7 @@ function Incidents({ incidents, nodes, now }: { readonly incidents: readonly Inc
   )
 }
 
-/** The incidents that ended in the last day. */
+/** The ended incidents, in a list that the operator unfolds. */
 function Past({ past, nodes }: { readonly past: readonly IncidentJson[]; readonly nodes: readonly NodeReportJson[] }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
@@ -98,7 +98,7 @@ function Past({ past, nodes }: { readonly past: readonly IncidentJson[]; readonl
   )
 }
 
-/** The totals: of all tenants, and of each. */
+/** The totals of all tenants; if there are several, also those of each. */
 function Totals({ overview }: { readonly overview: OverviewJson }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
@@ -226,7 +226,7 @@ function Nodes({ nodes, now, partitions, unowned, misplaced }: NodesProps): Reac
   )
 }
 
-/** A gauge and its limit. */
+/** A gauge, with a meter if it has a limit. */
 function Bar({ name, value, limit, text }: { readonly name: string; readonly value: number; readonly limit: number; readonly text: string }): ReactElement {
   return <div className="bar"><span className="cut" title={name}>{name}</span>{limit > 0 ? <meter aria-label={name} min={0} max={limit} high={limit * 0.8} value={Math.min(value, limit)} /> : <span />}<span className="end">{text}</span></div>
 }

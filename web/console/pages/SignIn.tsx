@@ -116,7 +116,7 @@ export function Enroll({ code, onDone }: { readonly code: string; readonly onDon
   )
 }
 
-/** Runs an attempt, and keeps its error. */
+/** Returns `run`, which runs an attempt, and its state: whether it is busy, and the error of the last attempt. */
 function useAttempt(): { readonly busy: boolean; readonly error: CallError | undefined; readonly run: (what: () => Promise<void>) => Promise<void> } {
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<CallError>()

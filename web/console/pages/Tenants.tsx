@@ -12,7 +12,7 @@ const registrations = ['REGISTRATION_UNSPECIFIED', 'REGISTRATION_OPEN', 'REGISTR
 type Registration = typeof registrations[number]
 const dayS = 86_400
 
-/** The tenants: who may create an account in each. */
+/** The tenants: who may create an account in each, and which new user ids are accepted. */
 export function Tenants(): ReactElement {
   const tr = useTranslation()
   const { t } = tr

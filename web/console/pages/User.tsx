@@ -12,7 +12,7 @@ import { may } from '../session.js'
 import type { ConvStateJson, DeviceJson, SessionInfoJson, UserInfoJson } from '../wire/types_gen.js'
 import { RefusalTable } from './Refusals.js'
 
-const lookMs = 5000 // between two look-ups of the sessions
+const lookMs = 5000 // between two calls for the sessions, and for the reason why the user is not connected
 
 type Asking = '' | 'disable' | 'enable' | 'logOutAll' | 'password' | { readonly device: DeviceJson }
 
@@ -61,7 +61,7 @@ export function User({ user }: { readonly user: string }): ReactElement {
   )
 }
 
-/** Explains why this user is not connected. It is refreshed every 5 s. */
+/** Shows whether this user is connected, and if not, why. It is refreshed every 5 s. */
 export function WhyNot({ tenant, user }: { readonly tenant: string; readonly user: string }): ReactElement {
   const tr = useTranslation()
   const { t } = tr

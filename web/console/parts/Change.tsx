@@ -19,18 +19,18 @@ interface ChangeProps<Result> {
   readonly action: string // on the button
   readonly danger?: boolean
   readonly ready?: boolean // false: a field is not filled in yet
-  readonly done: string | ((result: Result) => string) // shown afterwards
-  readonly progress?: string // shown meanwhile
+  readonly done: string | ((result: Result) => string) // the toast after the change
+  readonly progress?: string // shown while the change is made
   readonly children?: ReactNode // fields
   /** Makes the change. A retry after a lost answer has the same request id, so the change is made once. */
   readonly run: (requestId: string) => Promise<Result>
   readonly onClose: () => void
-  readonly onDone?: () => void // called instead of onClose after the change
+  readonly onDone?: () => void // called instead of onClose after the change, if the dialog is still open
 }
 
 /**
- * A dialog that asks before a change, and shows the changed values. If the operator closes it meanwhile, a toast
- * still reports the result.
+ * A dialog that asks before a change, and shows the changed values. A toast reports success. The dialog shows an
+ * error, or a toast does if the operator closed the dialog while the change was made.
  */
 export function Change<Result>({ title, text, changes = [], action, danger, ready = true, done, progress, children, run, onClose, onDone = onClose }: ChangeProps<Result>): ReactElement {
   const tr = useTranslation()
@@ -56,7 +56,7 @@ export function Change<Result>({ title, text, changes = [], action, danger, read
       const why = e instanceof CallError ? e : new CallError('internal', String(e))
       if (open.current) setError(why)
       else toast(`${title} ${named(tr, 'error', why.code)} ${why.code === 'network' ? '' : why.message}`)
-      if (e instanceof CallError && e.code !== 'network') id.current = randomId() // a refused call was not made, so the next try is a new one
+      if (e instanceof CallError && e.code !== 'network') id.current = randomId() // the server answered, so the next try is a new request
     } finally {
       setBusy(false)
     }

@@ -36,8 +36,9 @@ function color(name: string): string {
 }
 
 /**
- * A chart of lines over the last hour. It is built anew only for another language or theme. New values are put into
- * it only while it is in view, because five charts a second are much work for a phone.
+ * A chart of lines over the last hour. It is built when it first comes into view, and anew when the language, the
+ * theme, the unit or the lines change. It takes new values only while it is in view, because five charts a second
+ * are much work for a phone.
  */
 export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
   const tr = useTranslation()
@@ -58,7 +59,7 @@ export function Chart({ title, unit, times, lines }: ChartProps): ReactElement {
       const quiet = color('text-quiet')
       const axis: uPlot.Axis = { stroke: quiet, grid: { stroke: color('line'), width: 1 }, ticks: { show: false }, font: `12px ${getComputedStyle(document.body).fontFamily}` }
       const at = new Intl.DateTimeFormat(tr.tag, { timeStyle: 'short', hourCycle: 'h23' })
-      const told = (v: number | null | undefined): string => v === null || v === undefined ? '–' : `${number(v, tr)} ${unit}` // the newest value, unless the pointer is on another one
+      const told = (v: number | null | undefined): string => v === null || v === undefined ? '–' : `${number(v, tr)} ${unit}` // in the legend: the value at the pointer, or the newest one without a pointer
       const exact = new Intl.DateTimeFormat(tr.tag, { timeStyle: 'medium', hourCycle: 'h23' })
       chart.current = new uPlot({
         width: element.clientWidth || 300, height: heightPx, ms: 1e-3, padding: [null, labelPx / 2, null, null],

@@ -21,7 +21,10 @@ export interface Order {
   readonly down: boolean
 }
 
-/** Returns the order from the address: `by` and `order`. */
+/**
+ * Returns the order from the address: `by` and `order`. Without `order` in it, down says whether the order is
+ * descending.
+ */
 export function useOrder(down = false): Order {
   const { by = '', order = '' } = useAddress().query
   return { by, down: order === '' ? down : order === 'down' }
@@ -89,7 +92,8 @@ export function Table<Row>({ label, columns, rows, keyOf, empty, order }: TableP
 const csvMost = 10_000 // the most rows; for more there is the command line
 
 /**
- * Returns a cell of a CSV. A spreadsheet would run a text that begins like a formula, so such a text gets a quote.
+ * Returns a cell of a CSV file. A spreadsheet would run a text that begins like a formula, so such a text gets an
+ * apostrophe in front.
  */
 function csvCell(value: string | number): string {
   const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
@@ -114,10 +118,13 @@ interface ListingProps<Row> extends Omit<TableProps<Row>, 'rows'> {
   readonly name: string // name of the CSV file
   readonly page: Page<Row> | undefined // the page that the address names
   readonly error: CallError | undefined
-  readonly load: (from: string) => Promise<Page<Row>> // loads any page; '': the first one
+  readonly load: (from: string) => Promise<Page<Row>> // loads the page that begins at from; '': the first one
 }
 
-/** A table whose pages the server provides. `from` in the address says where the page begins. */
+/**
+ * A table whose pages the server provides, with buttons for the first page, the next page, and a CSV file of up to
+ * csvMost rows of all pages. `from` in the address says where the page begins.
+ */
 export function Listing<Row>({ name, page, error, load, ...table }: ListingProps<Row>): ReactElement {
   const { t } = useTranslation()
   const { from = '' } = useAddress().query

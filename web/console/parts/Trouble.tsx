@@ -4,7 +4,10 @@ import type { CallError } from '../call.js'
 import { en } from '../i18n/en.js'
 import { named, useTranslation } from '../i18n/index.js'
 
-/** Shows the error of a call: the text for its code, and the message of the server if that says more. */
+/**
+ * Shows the error of a call: the text for its code, the message of the server if it is another one, and the pause
+ * before a retry.
+ */
 export function Trouble({ error }: { readonly error: CallError }): ReactElement {
   const tr = useTranslation()
   const text = named(tr, 'error', error.code)
@@ -17,7 +20,7 @@ export function Trouble({ error }: { readonly error: CallError }): ReactElement 
   )
 }
 
-/** Whether the message of the server says no more than the text for its code. */
+/** Whether the message of the server is empty, or begins with the English text for its code. */
 function isThatOf({ code, message }: CallError): boolean {
   const plain = (sentence: unknown): string => String(sentence).toLowerCase().replace(/\.$/, '')
   return message === '' || plain(message).startsWith(plain(en[`error_${code}` as keyof typeof en]))

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 import { keep, onKept, recall } from '../browserStorage.js'
 
-/** The users who have logged in at this browser, the last one first. */
+/** The users who are logged in at this browser; the one who logged in last comes first. */
 let accounts = read()
 const listeners = new Set<() => void>()
 

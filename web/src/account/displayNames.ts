@@ -2,7 +2,7 @@ import { type Client, isPetrelError } from '@petrel-im/sdk'
 import { keep, recall } from '../browserStorage.js'
 
 const askEveryMs = 2500 // the server allows 30 look-ups a minute, and 30 at once
-const atOnce = 20 // look-ups without a wait, so that a new list has its names at once
+const atOnce = 20 // the first look-ups do not wait, so that a new list has its names at once
 const freshMs = 3600_000
 const openedFreshMs = 10_000 // the same for a user whose chat is opened
 const pauseMs = 60_000 // after a refusal
@@ -44,7 +44,10 @@ export class Names {
     return this.#known.get(user)?.name || user
   }
 
-  /** Looks a user up, unless the known name is fresh. opened: the person has opened the chat with that user. */
+  /**
+   * Queues the look-up of a user, unless the known name is fresh. opened: the person has opened the chat with that
+   * user.
+   */
   want(user: string, opened = false): void {
     if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - (opened ? openedFreshMs : freshMs)) return
     this.#newlyWanted.add(user)
@@ -62,7 +65,7 @@ export class Names {
     if (this.of(user) !== before) for (const f of this.#listeners) f()
   }
 
-  /** Stops all requests. */
+  /** Ends the look-ups. The answer of a running one is ignored. */
   end(): void {
     clearTimeout(this.#timer)
     this.#ended = true

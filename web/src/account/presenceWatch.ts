@@ -3,8 +3,8 @@ import type { Client } from '@petrel-im/sdk'
 const most = 200 // P-13.5
 
 /**
- * Returns a function that watches the presence of users for one view of a client; the function that it returns ends
- * that. The client watches the users of all views together.
+ * Returns a function that watches the presence of users for one view. It returns the function that ends the watch of
+ * that view. The client watches the users of all views together, at most 200.
  */
 export function watchFor(client: Pick<Client, 'watch'>): (users: readonly string[]) => () => void {
   const views = new Set<readonly string[]>()

@@ -158,7 +158,7 @@ class SessionStore {
     }
   }
 
-  /** Whether a logout is under way here. Then void tokens are no news. */
+  /** Whether a logout of the user is under way in this page. Then errors about void tokens are expected. */
   isLeaving(user: string): boolean {
     return this.#leaving.has(user)
   }

@@ -118,7 +118,7 @@ function Subtitle({ conversation: v, peer }: { readonly conversation: Conversati
   return presence.lastMs > 0 ? <LastSeen ms={presence.lastMs} peer={peer} conv={v?.id ?? ''} /> : <>@{peer}</>
 }
 
-const wordsMs = 60_000 // how often the words are updated
+const wordsMs = 60_000 // between two updates of the text
 
 function LastSeen({ ms, peer, conv }: { readonly ms: number; readonly peer: string; readonly conv: string }): ReactElement {
   const translation = useTranslation()

@@ -111,7 +111,10 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
   )
 }
 
-/** A pending message. A failed one says why, and can be sent again. */
+/**
+ * A pending message. A failed one says why, and has a button that sends it again, or, if it is too long, puts it back
+ * into the field.
+ */
 export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, first, last }: { readonly outgoing: Outgoing; readonly conv: string; readonly first: boolean; readonly last: boolean }): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()

@@ -53,7 +53,7 @@ export function MuteMark({ conversation: v }: { readonly conversation: Conversat
   return useMuted(v) ? <span role="img" aria-label={text} title={text}><Icon name="mute" small /></span> : null
 }
 
-/** Draws a component again after a time, in Unix ms. */
+/** Draws the component again at a time (Unix ms), unless that is past, or later than the longest timer. */
 export function useAfter(ms: number): void {
   const [, draw] = useState(0)
   useEffect(() => {
@@ -64,14 +64,14 @@ export function useAfter(ms: number): void {
   }, [ms])
 }
 
-/** The end of a conversation's mute, in words. */
+/** Returns the text for a muted conversation, with the end of the mute if it has one. */
 export function mutedText(v: Conversation, translation: Translation): string {
   const { mutedUntilMs: ms } = v.personal
   if (ms <= Date.now() || ms >= muteForEver) return translation.t('muted')
   return translation.t('mutedUntil', { when: dayOf(ms) === dayOf(Date.now()) ? timeOf(ms, translation) : fullDate(ms, translation) })
 }
 
-/** When the next mute of some conversations ends, in Unix ms; 0: never. */
+/** Returns when the first of the conversations' mutes ends, in Unix ms; 0: none ends. */
 export function nextUnmuted(all: readonly Conversation[], now = Date.now()): number {
   const until = all.map((v) => v.personal.mutedUntilMs).filter((ms) => ms > now && ms < muteForEver)
   return until.length > 0 ? Math.min(...until) : 0

@@ -7,7 +7,10 @@ import { useAway } from './hiddenMessages.js'
 import { isAway } from './inTimeline.js'
 import { usePlain } from './plainText.js'
 
-/** The pinned messages, read again when the pins of held messages change. */
+/**
+ * Returns the pinned messages of a conversation, without those that the person has hidden. While connected they are
+ * read from the server, and again when the pins of the messages that the client holds change.
+ */
 export function usePins(conv: string): readonly PinnedMessage[] {
   const client = useClient()
   const { state } = useStatus()

@@ -10,8 +10,9 @@ const names: Readonly<Record<Fate, Key>> = {
 }
 
 /**
- * The known outcome of an own message. It shows "stored" only after the server has said so, and "failed" only when
- * that is certain.
+ * The known outcome of an own message: an icon with a label. Stored, delivered and read are shown only after the
+ * server has said so. A rejected message and one whose outcome cannot be known any more have the same icon; their
+ * labels differ.
  */
 export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
   const { t } = useTranslation()

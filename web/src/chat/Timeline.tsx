@@ -28,7 +28,7 @@ export interface TimelineControl {
    * elsewhere meanwhile. Errors are those of `HistoryWindow.around`.
    */
   readonly jumpTo: (seq: number) => Promise<boolean | undefined>
-  /** Brings the first message of this time or later into view, in Unix ms. */
+  /** Brings the first message at or after ms (Unix ms) into view, or else the last one. */
   readonly jumpToTime: (ms: number) => Promise<void>
   readonly toEnd: () => void
   /** Call it before a message grows: the message then grows downwards, even at the end of the timeline. */
@@ -90,8 +90,8 @@ export function Timeline({ conversation: v, pending, selection, onSelect, contro
     return () => clearTimeout(timer)
   }, [content, lit])
 
-  // A button that leads elsewhere disappears when it has led the person there. Then the focus, which would get
-  // lost, moves to the message.
+  // The buttons that lead to a mention or to the end disappear when the view is there. If one of them had the focus,
+  // the focus would be lost, so it moves to a message.
   const onWay = useRef(false)
   useLayoutEffect(() => {
     if (!onWay.current || document.activeElement !== document.body || !content.current) return
@@ -196,7 +196,7 @@ function clearLine(view: HTMLElement): void {
   day.classList.toggle('day-gone', at.top < of.bottom && at.bottom > of.top)
 }
 
-/** Counts the messages in the thread of each root. It returns the same object while the counts are the same. */
+/** Returns the number of messages in the thread of each root: the same object while the numbers are the same. */
 function useReplies(whole: readonly Message[], newest: readonly Message[]): ReadonlyMap<number, number> {
   const last = useRef<ReadonlyMap<number, number>>(noReplies)
   return useMemo(() => {
@@ -226,7 +226,10 @@ const noReplies: ReadonlyMap<number, number> = new Map()
 const noPending: readonly Outgoing[] = []
 const noSelection: Selection = new Map()
 
-/** Announces new messages of others to screen readers while the chat is open, once each. */
+/**
+ * Announces the newest message to screen readers, if it came after the chat was opened, is of another user, and has a
+ * text.
+ */
 const Announcer = memo(function Announcer({ newest, me }: { readonly newest: Message | undefined; readonly me: string }): ReactElement {
   const begun = useRef(newest?.seq ?? 0)
   const name = useName(newest?.from ?? '')

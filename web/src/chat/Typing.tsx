@@ -2,7 +2,7 @@ import type { ReactElement } from 'react'
 import { useName } from '../account/useName.js'
 import { useTranslation } from '../i18n/index.js'
 
-/** The names of the users who are writing. */
+/** Says that users are writing. In a group it has the name of the user, or the number of several. */
 export function Typing({ users, many }: { readonly users: readonly string[]; readonly many: boolean }): ReactElement {
   const { t } = useTranslation()
   const name = useName(users[0] ?? '')

@@ -9,7 +9,10 @@ import { waitText } from './failureText.js'
 const silentMs = 1000 // a shorter wait is not shown
 const heldMs = 2000 // the text stays this long, because the messages of a queue are refused one by one
 
-/** Returns the code with which the server refuses the messages of a chat for now, if that lasts; '': it does not. */
+/**
+ * Returns the code with which the server refuses the messages of a chat for now, once that has lasted silentMs;
+ * otherwise ''.
+ */
 export function usePutOff(pending: readonly Outgoing[]): string {
   const code = useHeld(pending.find((o) => o.state === 'sending' && o.error)?.error?.code ?? '', heldMs)
   return useLasting(code !== '', silentMs) ? code : ''
@@ -28,7 +31,7 @@ export function WaitLine(): ReactElement | null {
   return text ? <div className="wait-line" role="status"><span>{text}</span></div> : null
 }
 
-/** Returns the newest waiting message, which the WaitLine stands below. */
+/** Returns the newest message that waits to be sent; edits and recalls are left out. The WaitLine stands below it. */
 export function newestWaiting(pending: readonly Outgoing[]): Outgoing | undefined {
   return pending.findLast((o) => o.state === 'sending' && !o.draft.edit && !o.draft.recall)
 }

@@ -21,7 +21,7 @@ export const sideRows = 40 // rows that are drawn on each side of a place when t
 const usualRowPx = 60
 export const mostRows = 160 // if a span has more rows, its other end is cut
 
-/** Returns the index of the first entry whose seq is at least seq. */
+/** Returns the index of the first entry at or after a seq; the number of entries: there is none. */
 export function indexOf(messages: readonly Message[], seq: number): number {
   let low = 0
   let high = messages.length
@@ -41,7 +41,7 @@ export function openingRows(heightPx: number): number {
   return Math.min(sideRows, Math.ceil(heightPx / usualRowPx))
 }
 
-/** Returns the span of the newest entries, or of those around a seq. */
+/** Returns the span of the newest entries, or of up to `rows` entries on each side of a seq. */
 export function spanAt({ messages, isNewest }: Held, seq = Infinity, rows = sideRows): Span {
   const at = seq === Infinity ? messages.length : indexOf(messages, seq)
   return { from: messages[Math.max(0, at - rows)]?.seq ?? 0, to: end(messages, isNewest, at + rows) }

@@ -5,7 +5,10 @@ import { type Client, PetrelError } from '@petrel-im/sdk'
 import type { Translation } from '../i18n/index.js'
 import { reasons, soon, thrownText } from './failureText.js'
 
-/** What ends a connection, and what only operators and developers meet: the page has views of its own for it, or never sees it. */
+/**
+ * What ends a connection, and what only operators and developers meet: the page has views of its own for it, or never
+ * sees it.
+ */
 const others = [
   'unknown_codec', 'bad_frame', 'bad_utf8', 'unmasked', 'version_unsupported', 'unauthenticated', 'token_in_url', 'hello_expected', 'hello_timeout', 'too_many_connections',
   'window_exceeded', 'slow_consumer', 'dead_link', 'revoked', 'replaced', 'behind', 'after_ahead', 'bad_token', 'refresh_reused', 'no_key', 'no_operator', 'operator_exists', 'no_node', 'not_now', 'no_method', 'setup_closed',

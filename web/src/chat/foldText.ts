@@ -7,8 +7,9 @@ const mostSigns = 2200
 const wordSigns = 200 // the fold is moved back to a blank by at most this much, so that no word is cut
 
 /**
- * Returns the position at which a long text is folded; undefined: it is shown whole. At least a third as much as
- * the shown part is folded, so that unfolding is worth a click.
+ * Returns the position at which a long text is folded; undefined: it is shown whole. Only a text of more than
+ * mostLines lines or mostSigns code units is folded, so that unfolding is worth a click. The shown part is shorter:
+ * about fewLines lines or fewSigns code units.
  */
 export function foldOf(text: string): number | undefined {
   let lines = 1

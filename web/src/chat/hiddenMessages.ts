@@ -30,7 +30,10 @@ export function useIsAway(conv: string, seq: number): boolean {
   return useOfClient((client) => isAway(seq, awayOf(client, conv)))
 }
 
-/** Returns functions that hide single messages, or all so far, on all devices of the person and for nobody else. */
+/**
+ * Returns functions that hide messages on all devices of the person and for nobody else: `hide` single ones of one
+ * conversation, or shows a toast if the setting has no room for more; `clear` all so far, which also become read.
+ */
 export function usePutAway(): { readonly hide: (messages: readonly Message[]) => Promise<void>; readonly clear: (v: Conversation) => Promise<void> } {
   const client = useClient()
   const { t } = useTranslation()

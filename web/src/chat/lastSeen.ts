@@ -5,8 +5,9 @@ const stepMs = 10 * 60_000 // the server rounds times down to this
 const dayMs = 86_400_000
 
 /**
- * Says when a user was last online, in words that are true. `roundedMs` is the time from the server, which may be
- * up to ten minutes too early. `saidMs` is the time of their newest message here, when they were online; 0: none.
+ * Returns a text that says when a user was last online. `roundedMs` is the time from the server, which may be up to
+ * ten minutes too early. `saidMs` is the time of the user's newest message here, when the user was online; 0: none.
+ * The later one counts.
  */
 export function lastSeen(roundedMs: number, saidMs: number, translation: Translation, now = Date.now()): string {
   const { t } = translation

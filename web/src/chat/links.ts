@@ -61,7 +61,10 @@ function mailEnd(r: Reading, i: number, before: number, local: { end: number; do
   return local.domainEnd > 0 && local.end - i <= longestLocal && isAlphanumeric(r.at(i)) && !beforeMail(before) ? local.domainEnd : 0
 }
 
-/** Returns the end of the longest host name at i whose last part has at least two letters; 0: none. */
+/**
+ * Returns the end of the longest host name that begins at `from` and whose last part has at least two letters; 0:
+ * none.
+ */
 function domainEnd(r: Reading, from: number): number {
   let found = 0
   for (let i = from; ;) {

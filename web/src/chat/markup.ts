@@ -2,7 +2,9 @@ import { emojiPattern } from '../../ui/emoji.js'
 import { linksIn } from './links.js'
 import { alphanumericAnd, isAlphanumeric, isBlank, isLineEnd, Reading } from './textReader.js'
 
-/** A piece of a message: a text, or a mark that contains pieces. */
+/**
+ * A piece of a message: a plain text, or a part that is drawn as an element. Bold, italic and strike contain pieces.
+ */
 export type Piece =
   | string
   | { readonly kind: 'bold' | 'italic' | 'strike'; readonly of: readonly Piece[] }
@@ -172,15 +174,17 @@ function isMark(r: Reading, i: number, { sign, length }: Mark): boolean {
   return r.at(i) === sign && (length === 1 || r.at(i + 1) === sign)
 }
 
-/** Whether a mark begins at i: no blank follows it, and before an _ there is no letter of a word. */
+/**
+ * Whether a mark begins at i: a character that is no blank follows it, and before an _ there is no letter, digit or _.
+ */
 function opens(r: Reading, i: number, m: Mark): boolean {
   const after = r.at(i + m.length)
   return isMark(r, i, m) && !Number.isNaN(after) && !isBlank(after) && (m.kind !== 'italic' || !isWordSign(r.pointBefore(i)))
 }
 
 /**
- * Returns the first place from i where a mark ends: no blank is before it, and after an _ there is no letter of a
- * word.
+ * Returns the first position at or after `from` where a mark ends, or the length of the text: no blank is before it,
+ * and after an _ there is no letter, digit or _.
  */
 function closing(r: Reading, m: Mark, from: number): number {
   let i = from
@@ -200,8 +204,8 @@ export function isEmojiOnly(text: string): boolean {
 const mostPlain = 300 // the most code units of a text on one line
 
 /**
- * Returns a text on one line, without its marks. nameOf returns the name of a mentioned user; undefined: the
- * message mentions no user with this id.
+ * Returns the first mostPlain code units of a text on one line, without the marks of code, bold and strike. nameOf
+ * returns the name of a mentioned user; undefined: the message mentions no user with this id.
  */
 export function plainText(text: string, nameOf: (user: string) => string | undefined = nobody): string {
   const named = nameOf === nobody ? text.slice(0, mostPlain) : text.slice(0, mostPlain).replace(/(?<![\w@.])@([A-Za-z0-9][\w.+@-]*)/g, (whole, word: string) => {

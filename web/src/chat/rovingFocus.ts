@@ -83,8 +83,8 @@ export function enterByNewest(content: HTMLElement): void {
 }
 
 /**
- * Moves the focus to the message that the person was brought to, if the focus was on another message or its element
- * is gone.
+ * Moves the focus to the lit message, or else to the one that is the stop of Tab. It does so only if the focus is
+ * among the messages, or the focused element is gone.
  */
 export function arrive(content: HTMLElement): void {
   if (document.activeElement !== document.body && !content.contains(activeIn(content))) return

@@ -11,13 +11,16 @@ const most = 50 // the most chats of an account with a kept position; others ope
 
 const nameOf = (account: string, conv: string): string => `${account}:place:${conv}`
 
-/** Returns the kept position; undefined: the person had read the newest message. */
+/** Returns the kept position; undefined: none is kept, so the chat opens at the end. */
 export function placeIn(account: string, conv: string): ReadingPlace | undefined {
   const [seq = 0, belowPx = 0] = recall(nameOf(account, conv)).split(' ').map(Number)
   return Number.isSafeInteger(seq) && seq > 0 && Number.isFinite(belowPx) ? { seq, belowPx } : undefined
 }
 
-/** Keeps a position; undefined removes it, because the person had read the newest message. */
+/**
+ * Keeps a position, in place of that of another chat if there are `most`; undefined, for a view at the end, removes
+ * it.
+ */
 export function keepPlace(account: string, conv: string, place: ReadingPlace | undefined): void {
   if (!mayKeep(account)) return
   const name = nameOf(account, conv)

@@ -7,7 +7,7 @@ export const mostSelected = 100 // the most messages that are forwarded, copied 
 /** The messages that the person has selected, by seq. */
 export type Selection = ReadonlyMap<number, Message>
 
-/** Whether a message can be selected. A recalled one cannot. */
+/** Whether an entry can be selected. Recalled messages, lost entries and events of the group cannot. */
 export function isSelectable(m: Message): boolean {
   return m.recalledBy === 0 && !m.lost && !m.members && !m.group
 }

@@ -113,7 +113,7 @@ function group(lines: Line[], before: Line | undefined, after: Line | undefined)
   }
 }
 
-const rows = new WeakMap<Message | Outgoing, Row>() // the rows of the last arrangement
+const rows = new WeakMap<Message | Outgoing, Row>() // the last row of each message
 
 /** Returns the former row if it is equal, so that it is not drawn again. */
 function same(row: Extract<Row, { readonly first: boolean }>): Row {

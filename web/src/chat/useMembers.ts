@@ -6,8 +6,8 @@ import { alphanumericAnd, Reading } from './textReader.js'
 const none: readonly MemberRef[] = []
 
 /**
- * Returns the members of a group. They are read when it is opened, when its membership changes, and when a
- * connection is made.
+ * Returns the members of a group; none until they are read, and after the person has left. They are read when a view
+ * of the group opens, when an entry changes the membership, and when a connection is made.
  */
 export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
   const client = useClient()

@@ -24,7 +24,7 @@ interface Place {
   readonly below: number | 'middle'
 }
 
-/** The place where a chat opens: the first unread row, or else the kept position. */
+/** The place where a chat opens: the first unread row, or else the kept position; undefined: the end. */
 export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
 
 /** Connects a timeline with its HistoryWindow: which entries are drawn, and where the view stands. */
@@ -225,8 +225,8 @@ const none: readonly Message[] = []
 const sideSlack = 40 // rows beyond mostRows that may gather at the end
 
 /**
- * Returns how many rows to draw next: few while more than one view is left before the end of the drawn rows, many
- * when the person could see the end.
+ * Returns how many rows to draw next: few while the drawn rows reach further than the height of the view, many when
+ * the person could soon see their end.
  */
 function rowsFor(leftPx: number, height: number): number {
   return leftPx > height ? stepRows : 5 * stepRows

@@ -85,7 +85,7 @@ function Missing({ onError }: Pick<EmbeddedProps, 'onError'>): null {
 
 /** Error codes after which the page has to provide a new login. */
 const ended = new Set(['unauthenticated', 'revoked', 'refresh_reused', 'user_disabled'])
-/** All error codes after which the client does not try again by itself. */
+/** Error codes after which an error is shown in place of the chat, because the client does not try again by itself. */
 const final = new Set([...ended, 'replaced', 'invalid', 'version_unsupported'])
 
 /** Shows why there is no chat, and a button to try again. */

@@ -9,8 +9,8 @@ const Base = globalThis.HTMLElement ?? (class {} as unknown as typeof HTMLElemen
 const names = ['server', 'tenant', 'user', 'conv', 'peer', 'token', 'token-url', 'lang', 'theme'] as const
 
 /**
- * The chat as an element of a page; petrel-chat.d.ts describes its attributes. The element has no state that
- * outlives it: that belongs to the session, which all elements of an account share.
+ * The chat as an element of a page; petrel-chat.d.ts describes its attributes. State that outlives the element is in
+ * the session, which all elements of an account share.
  */
 export class PetrelChat extends Base implements PetrelChatElement {
   static readonly observedAttributes: readonly string[] = names

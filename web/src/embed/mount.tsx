@@ -123,7 +123,10 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     shown = undefined
     return was
   }
-  /** Ends the session, calls `done` with its former use, and then begins another one. */
+  /**
+   * Removes the session from the element, calls `done` with its former use, and releases that. Then, unless the
+   * element was removed or shows something again, it begins another session.
+   */
   const anew = (done: (was: Use | undefined) => Promise<void> | undefined): void => {
     const was = end()
     draw()
@@ -134,7 +137,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
       if (!ended && !use && !shown) begin()
     })
   }
-  /** Ends the session, and shows the error in place of the chat. */
+  /** Shows an error in place of the session, and returns the former use, which the caller has to release. */
   const refuse = (error: unknown): Use | undefined => {
     const was = end()
     shown = { error }

@@ -8,7 +8,7 @@ export class ElementRouter implements Router {
   readonly #opens: (to: Route) => boolean
   readonly #listeners = new Set<() => void>()
 
-  /** opens is called before another conversation is shown. It returns false to prevent that. */
+  /** `opens` is called before another conversation is shown. If it returns false, the route stays. */
   constructor(opens: (to: Route) => boolean) {
     this.#opens = opens
   }

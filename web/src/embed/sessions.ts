@@ -43,7 +43,10 @@ export interface Use {
    * why, at once.
    */
   readonly forget: (why: unknown) => Promise<void>
-  /** The same after a request to the server to void the tokens. It returns false if they may still be valid. */
+  /**
+   * Asks the server to void the tokens, and then does the same as forget. It returns false if the tokens may still be
+   * valid.
+   */
   readonly logOut: () => Promise<boolean>
   readonly release: () => void
 }
@@ -88,8 +91,8 @@ export function take(o: Account, onEnded: Ended = () => {}): Use {
   let released = false
   used.onEnded.add(onEnded)
   /**
-   * Ends the session by calling `end`: the session is not shared any more, and the elements that use it are told
-   * why first.
+   * Ends the session by calling `end`. Before that, the session is not shared any more, and onEnded of each element
+   * that uses it is called with `why`.
    */
   const drop = async <T>(why: unknown, end: () => Promise<T>): Promise<T> => {
     if (shared.get(account) === used) shared.delete(account)

@@ -8,7 +8,7 @@ export function Emojis({ onPick, onClose }: Pick<EmojiPickerProps, 'onPick' | 'o
   const { t } = useTranslation()
   const toast = useToast()
   const [Picker, setPicker] = useState<ComponentType<EmojiPickerProps>>()
-  // If the server has a newer version by now, the file may be gone.
+  // If the server has a newer version by now, the script of the picker may be gone.
   const failed = useCallback(() => {
     onClose()
     toast(t(navigator.onLine ? 'newVersion' : 'errorOffline'))

@@ -29,7 +29,10 @@ export function translationOf<Key extends string>(language: Language, texts: Rea
   return { language, tag: tags[language], t }
 }
 
-/** Returns the language that the person has chosen, or else that of the browser. */
+/**
+ * Returns the language that the person has chosen. With 'auto' it is the first one of `wanted` that has texts, or
+ * else English.
+ */
 export function languageOf(chosen: 'auto' | Language, wanted: readonly string[] = navigator.languages): Language {
   if (chosen !== 'auto') return chosen
   for (const tag of wanted) {

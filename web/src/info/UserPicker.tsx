@@ -20,8 +20,9 @@ export interface Choice {
   readonly choose: (users: readonly string[]) => void
   readonly type: (text: string) => void
   /**
-   * Looks up the user whose id is typed, and adds that user to the chosen ones. It returns all chosen users. If
-   * there is no such user, it shows the error and returns undefined.
+   * Looks up the user whose id is typed, and adds that user to the chosen ones. It returns all chosen users; if
+   * nothing is typed, those so far. If there is no such user, the user is a member already, or the server does not
+   * answer, it sets the error and returns undefined.
    */
   readonly take: () => Promise<readonly string[] | undefined>
 }

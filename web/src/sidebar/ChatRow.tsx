@@ -78,7 +78,7 @@ interface PreviewProps {
   readonly cleared: number // entries up to this seq are hidden
   readonly selected: boolean
   readonly failed: boolean // a message was refused
-  readonly waiting: Draft | undefined // the newest message that is not sent yet
+  readonly waiting: Draft | undefined // the newest pending message with a text that has not failed
 }
 
 /** The last message of a conversation, or what happens in it now: typing, a draft, or a failed or waiting message. */

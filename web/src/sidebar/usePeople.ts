@@ -11,8 +11,8 @@ const mostMembers = 200 // members that are read of each group
 const read = new WeakMap<Client, readonly string[]>() // the last result
 
 /**
- * Returns the people with whom the person shares a conversation: those of direct ones first, then members of
- * groups. The members are read when wanted is true.
+ * Returns the people with whom the person shares a conversation: those of direct ones first, then members of up to
+ * mostGroups groups. The members are read when wanted is true; before that they are those of the last reading.
  */
 export function usePeople(wanted: boolean): readonly string[] {
   const client = useClient()

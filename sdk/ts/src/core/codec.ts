@@ -19,7 +19,7 @@ export function encodeJson(frame: ClientFrameJson): Encoded {
   return { data, bytes: utf8Length(data) }
 }
 
-/** The length of a text in UTF-8, in bytes. */
+/** Returns the length of a text in UTF-8, in bytes. */
 export function utf8Length(text: string): number {
   let n = text.length
   for (let i = 0; i < text.length; i++) {
@@ -63,7 +63,7 @@ function value(key: string, v: unknown): unknown {
   return typeof v === 'object' && v !== null && !Array.isArray(v) ? wire(v) : v // lists are of texts
 }
 
-/** A 64-bit number as a text. */
+/** Writes a 64-bit number as a text. It throws an Error if the number is not a safe integer of at least 0. */
 function wide(n: number): string {
   if (!Number.isSafeInteger(n) || n < 0) throw new Error(`${n} has to be a whole number below 2^53`)
   return String(n)

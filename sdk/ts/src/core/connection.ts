@@ -47,7 +47,10 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   return undefined
 }
 
-/** Ends the live connection: requests without an answer are told so. */
+/**
+ * Ends the live connection: it calls the answer function of each open request with undefined. It also adapts the page
+ * size for the next connection.
+ */
 export function finish(c: Core, lv: Live): void {
   if (lv.reads > 0 && lv.pages === 0) c.pageLimit = Math.max(pageSize(c, lv) >> 1, minPage) // the link broke before a page arrived: ask for smaller pages
   else if (lv.pages > 0 && c.pageLimit > 0) c.pageLimit = Math.min(2 * c.pageLimit, lv.welcome.limits.historyMessages)

@@ -108,7 +108,7 @@ export function countedOf(v: Conv, seq: number): number | undefined {
   return (slotAt(v, seq) ?? (seq <= v.have ? v.slots[find(v.slots, seq) - 1] : undefined))?.entry.counted
 }
 
-/** Holds an entry back until the gap before it is closed. */
+/** Holds an entry back until the gap before it is closed. Entries beyond maxHeld are dropped. */
 export function hold(v: Conv, m: Entry): void {
   if (m.seq > v.have && (v.held.has(m.seq) || v.held.size < maxHeld)) v.held.set(m.seq, m)
 }
@@ -119,7 +119,7 @@ export function counts(m: Entry): boolean {
   return m.text !== undefined || m.data !== undefined || m.recalledBy !== 0 && !m.edit && !m.recall && !m.members && !m.group && !m.inbox
 }
 
-/** Whether the missing entries of a conversation are loaded: it is in the focus, or there is none. */
+/** Whether the missing entries of a conversation are loaded: it is in the focus, or the focus has all. */
 export function wanted(c: Core, v: Conv): boolean {
   return !c.focus || !c.live || !offers(c.live, 'focus') || c.focus.convs.includes(v.id)
 }

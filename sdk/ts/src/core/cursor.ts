@@ -58,8 +58,8 @@ export function readTo(c: Core, v: Conv, seq: number, told = true): void {
 }
 
 /**
- * Moves the delivered cursor over all held entries, unless the application calls markDelivered, or the newest
- * entry is an own one. Spec: S-14.2.
+ * Moves the delivered cursor over all held entries, unless the option manualDelivered is set, or the newest entry is
+ * an own one. Spec: S-14.2.
  */
 export function delivered(c: Core, v: Conv): void {
   if (!c.o.manualDelivered && v.slots.at(-1)?.entry.from !== c.meta.user) deliver(c, v, v.have)

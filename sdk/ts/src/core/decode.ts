@@ -33,7 +33,7 @@ function mark(v: unknown): true | undefined {
   return flag(v) || undefined
 }
 
-/** Reads a 64-bit number that a number can hold exactly. */
+/** Reads a 64-bit number of the wire, from a text or a number. A number that is not a safe integer is refused. */
 const wide = or(0, (v) => {
   const n = typeof v === 'string' && v !== '' ? Number(v) : v
   return typeof n === 'number' && Number.isSafeInteger(n) && n >= 0 ? n : wrong(v, 'a number of at most 53 bits')

@@ -83,7 +83,10 @@ function recordEntry(c: Core, v: Conv, m: Entry): boolean | undefined {
   return is
 }
 
-/** Replaces the held copy of an entry by m, if m is newer. Spec: P-6.1. */
+/**
+ * Replaces the held copy of an entry by m, if m is newer. If the server has another entry in its place, the server
+ * has gone back to an earlier state, and the next step drops all copies. Spec: P-6.1, P-6.8.
+ */
 export function replace(c: Core, v: Conv, m: Entry): void {
   const slot = slotAt(v, m.seq)
   if (!slot) return
@@ -103,7 +106,7 @@ function isNewer(m: Entry, than: Entry): boolean {
   return Math.max(m.editedBy, m.recalledBy) > Math.max(than.editedBy, than.recalledBy)
 }
 
-/** Drops the oldest entries when there are an eighth too many, down to the bound. Spec: S-16.1. */
+/** Drops the oldest entries down to the bound, once there are more than an eighth above it. Spec: S-16.1. */
 function trim(c: Core, v: Conv): void {
   const bound = c.o.keep + v.paged
   if (v.slots.length <= bound + Math.floor(bound / 8)) return

@@ -29,7 +29,10 @@ export function takeEvents(c: Core, lv: Live, ev: Events): void {
   takeLossy(c, ev)
 }
 
-/** Applies an entry of the inbox: begins a sync when the list of conversations has changed. Spec: P-8.5. */
+/**
+ * Applies an entry of the inbox. A change of the list of conversations makes the next step begin a sync, changed
+ * settings are taken, and any other entry marks the account as changed. Spec: P-8.5.
+ */
 function takeInbox(c: Core, lv: Live, m: Entry): void {
   if (m.inbox?.kind === 'list') wantSync(c)
   else if (m.inbox?.kind === 'settings') takePushed(c, lv, m.seq, m.inbox.settings)

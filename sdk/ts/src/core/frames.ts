@@ -439,7 +439,7 @@ export interface SendSignal {
   readonly kind: string
   /** At most 1 KiB. */
   readonly data?: Uint8Array
-  /** For so many ms the server keeps it for devices that connect later. */
+  /** How long the server keeps the signal for devices that connect later, in ms. */
   readonly holdMs?: number
 }
 

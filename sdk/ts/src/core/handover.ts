@@ -27,8 +27,8 @@ export function mirror(c: Core, rows: readonly StoredRow[], tried: boolean): voi
 }
 
 /**
- * Stops sending: another tab sends the messages from now on. Rows of messages that this tab was about to store
- * are outdated.
+ * Stops sending: another tab sends the messages from now on. Rows of messages that this tab was about to store are
+ * outdated, so they are dropped.
  */
 export function follow(c: Core): void {
   c.outbox.sends = false

@@ -25,7 +25,7 @@ export interface Conversation {
   readonly read: number
   /** false: no sync has described the conversation yet. */
   readonly known: boolean
-  /** The newest held message with a text or data; it may belong to a thread. */
+  /** The newest held message: with a text or data, or recalled. It may belong to a thread. */
   readonly last?: Message
   /** The cursors of other users that the client knows, by user. loadReceipts loads those of a group. */
   readonly receipts: ReadonlyMap<string, Receipt>
@@ -127,7 +127,7 @@ export interface Outgoing {
   readonly after?: number
   /** The content, without the id. After a rejection the application may send it again. */
   readonly draft: Draft
-  /** Why it was rejected; while it is sending: why the server refused the last attempt. */
+  /** Why it was rejected or is unknowable; while it is sending: why the server refused the last attempt. */
   readonly error?: Failure
 }
 
@@ -164,7 +164,7 @@ export interface Presence {
 export interface Unread {
   /** Messages of others above the read cursors. */
   readonly messages: number
-  /** The conversations that have unread messages. */
+  /** How many conversations have unread messages. */
   readonly conversations: number
   /** How many unread messages mention the user. */
   readonly mentions: number

@@ -28,7 +28,7 @@ export function newReach(url: string, speaks: readonly string[]): Reach {
   }
 }
 
-/** Begins to connect. Called at the start of Run. */
+/** Begins to connect. It is called when the client begins to run. */
 export function start(c: Core): void {
   c.reach.running = true
   c.reach.wait = firstWaitMs
@@ -36,7 +36,7 @@ export function start(c: Core): void {
   round(c, '')
 }
 
-/** Ends all connections and tries. Called when Run ends, with its error if there is one. */
+/** Ends all connections and tries. It is called when the client stops running, with the error if there is one. */
 export function stop(c: Core, error?: Failure): void {
   endTries(c)
   if (c.live) {
@@ -48,7 +48,7 @@ export function stop(c: Core, error?: Failure): void {
   setStatus(c, 'offline', error)
 }
 
-/** Makes Run end, because a person has to act. */
+/** Makes the client stop running, because a person has to act. */
 export function end(c: Core, why: Failure): void {
   endTries(c)
   c.out.ended = why
@@ -194,8 +194,10 @@ function welcomed(c: Core, t: Try, w: Welcome): void {
 }
 
 /**
- * Goes on after the live connection has ended. If it has lasted, the client goes to another gateway at once,
- * otherwise after a pause. Spec: P-3.6, S-2.6.
+ * Goes on after the live connection has ended. After a first `unauthenticated` the client asks for another token and
+ * connects at once; any other final refusal ends it. If the connection lasted steadyMs, no refusal but `draining` ended
+ * it, and there are several gateways, the client goes to another one, at once or within spreadMs. Otherwise it pauses
+ * first. Spec: P-3.6, S-2.6.
  */
 export function lose(c: Core, lv: Live, why: Failure): void {
   const r = c.reach

@@ -65,8 +65,9 @@ function takePage(c: Core, v: Conv, p: HistoryPage): void {
 }
 
 /**
- * Skips the entries above have that the server cannot read, if e names any, and returns whether it does. After
- * a repair of the server the history id is another one, and the client begins anew. Spec: P-9.5, S-7.7.
+ * Skips the entries above have that the server cannot read, if e names any, and returns whether it does. When an
+ * operator has repaired the store of the server, the history id is another one, and the client begins anew.
+ * Spec: P-9.5, S-7.7.
  */
 function passDamage(c: Core, v: Conv, e: WireError): boolean {
   if (e.code !== 'damaged' || e.damagedTo <= v.have) return false

@@ -34,9 +34,8 @@ export function setStatus(c: Core, state: State, error?: Failure, retryMs = 0): 
 }
 
 /**
- * Whether no further history request may be sent now. Half of the open requests that the server allows (16 if
- * it names no limit), and at most 6, may be history requests. The rest stays free for cursors, syncs and the
- * application. Spec: S-7.9.
+ * Whether as many history requests are open as may be: half of the requests that the server allows to be open, and at
+ * most 6; 6 if the server names no limit. The rest stays free for cursors, syncs and the application. Spec: S-7.9.
  */
 export function readsFull(lv: Live): boolean {
   const n = lv.welcome.limits.openRequests

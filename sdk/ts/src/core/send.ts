@@ -29,7 +29,10 @@ export function sendAll(c: Core, lv: Live): void {
  */
 type Looked = 'done' | 'later' | 'full'
 
-/** Sends the first message of a lane. */
+/**
+ * Handles the first message of a lane: sends it, or searches for it in the history. A message that cannot be sent any
+ * more is settled, and the next one follows.
+ */
 function sendLane(c: Core, lv: Live, l: Lane): Looked {
   for (let o = l.queue[0]; o && l.busy === 0; o = l.queue[0]) {
     if (!o.safe) return 'later'
@@ -203,7 +206,7 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
     if (f.error.retryable) {
       o.from = from
       o.lane.at = retryAt(c, f.error)
-    } else { // the user is no member: the
+    } else { // the user may not read the history: the message is sent again, and the answer of the server decides
       o.look = false
       setAfter(c, o, o.until)
     }

@@ -125,7 +125,7 @@ export function typingEnds(c: Core): void {
   }
 }
 
-/** The users who are typing in a conversation, sorted. */
+/** Returns the users who are typing in a conversation, sorted. */
 export function typists(c: Core, v: Conv): string[] {
   return [...c.lossy.typing.get(v)?.keys() ?? []].sort()
 }

@@ -14,7 +14,7 @@ export function newViews(): Views {
   return { list: [], sorted: false, pending: new Map(), signals: [], blocked: [], quotes: new WeakMap() }
 }
 
-/** Returns all known conversations, those with the newest messages first. */
+/** Returns all conversations that the client has heard of, those with the newest messages first. */
 export function conversations(c: Core): readonly Conversation[] {
   if (c.views.sorted) return c.views.list
   c.views.sorted = true

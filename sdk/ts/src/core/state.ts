@@ -52,7 +52,7 @@ export interface Outputs {
   readonly settled: readonly Outgoing[]
   /** Lines for the log. */
   readonly remarks: readonly string[]
-  /** Ends Run: a person, or the application, has to act. */
+  /** Why the client has to stop running: a person, or the application, has to act. */
   readonly ended?: Failure
 }
 
@@ -122,7 +122,7 @@ export interface Reach {
   conn: number // number of the newest connection
   tries: Try[]
   last: number // when the newest try began
-  limit: number // after so many ms a try fails
+  limit: number // the time after which a try fails, in ms
   wait: number // the longest next pause, in ms
   pause: number // the end of the pause; 0: there is none
   without: string // the address that the round leaves out
@@ -173,7 +173,7 @@ export interface Live {
   pushed: Set<string> // keys of settings that came as events since the last lagged
 }
 
-/** A request that waits for its answer. answer is called once; without an argument: the connection ended. */
+/** A request that waits for its answer. `answer` is called once, with undefined if the connection ended. */
 export interface Request {
   readonly at: number
   readonly kind: 'send' | 'page' | 'ping' | 'other'
@@ -296,7 +296,7 @@ export interface OutgoingState {
   safe: boolean // its row is durable: it may go out
   tried: boolean // an earlier attempt may have stored it, or may still do so
   look: boolean // it is searched for in the history before it is sent
-  from: number
+  from: number // the search begins above this seq
   until: number // its new `after`, if the history cannot be searched
   stale: boolean // its target is a seq of a former history id, so it is not sent any more
   fresh: boolean // never sent, and composed under a former history id: its `after` becomes the present head

@@ -29,7 +29,9 @@ function startSync(c: Core, lv: Live): void {
   askSync(c, lv)
 }
 
-/** Begins a sync if one is due. */
+/**
+ * Begins a sync if one is due. If the server has gone back to an earlier state, it first drops what the client holds.
+ */
 export function stepSync(c: Core, lv: Live): void {
   if (lv.syncing) return
   if (lv.back) { // P-6.8

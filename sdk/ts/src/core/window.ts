@@ -51,7 +51,7 @@ export function windowView(c: Core, conv: string, w: Window): { readonly message
   }
 }
 
-/** Whether the entry seq is in the window. */
+/** Whether the window shows the entry seq, as its own or as a kept entry that continues it. */
 export function inWindow(c: Core, conv: string, w: Window, seq: number): boolean {
   const v = c.convs.get(conv)
   if (!v) return false
@@ -127,7 +127,7 @@ function slotsOf(page: HistoryPage): Slot[] {
   return page.messages.map((entry) => ({ entry, view: undefined }))
 }
 
-/** Removes entries from the window that the client keeps. */
+/** If the window reaches the kept entries, removes from it those that the client keeps. */
 function meet(v: Conv, w: Window): void {
   if (w.to < v.low) return
   w.slots.splice(find(w.slots, v.low + 1))

@@ -45,8 +45,9 @@ export interface Browser {
  * all rows in memory, so that it can take over.
  *
  * A frozen tab keeps its lock. So a visible tab probes the leader, and steals the lock after 3 s without an answer.
- * When the frozen tab thaws, its term is over: the store refuses its rows, also a new `after` of a message. So what
- * it still sends are repeats, which the server recognizes by their ids. Spec: P-4.7.
+ * When the frozen tab thaws, its term is over: the store refuses its rows, also a new `after` of a message. So a
+ * message that the tab still sends has the stored id and `after`. The new leader may send the same message, and the
+ * server stores it once. Spec: P-4.7.
  */
 export class Tab implements Shared {
   readonly transport: Transport
@@ -101,7 +102,7 @@ export class Tab implements Shared {
     void this.#hold(this.#lockOf(this.#id))
   }
 
-  /** Notes whether the client runs: only a tab whose client runs can lead. */
+  /** Makes the tab wait for the lead while its client runs, and give up the lead when the client ends. */
   running(on: boolean): void {
     this.#running = on
     if (on) {
@@ -313,8 +314,8 @@ export class Tab implements Shared {
   }
 
   /**
-   * Watches the lock of another tab, to notice when that tab is gone. It reads the outbox in the store then, and
-   * now: the tab, or one before it, may have stored messages without telling this tab.
+   * Watches the lock of another tab, to notice when that tab is gone. It reads the outbox in the store at once, and
+   * again when the tab is gone: the tab, or one before it, may have stored messages without telling this tab.
    */
   #watch(tab: string): void {
     if (this.#known.has(tab) || tab === this.#id) return
