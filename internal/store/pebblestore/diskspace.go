@@ -44,8 +44,8 @@ func (s *space) init(o Options, p place) {
 }
 
 // check compares the free bytes and files with their limits. It takes appends again only when a quarter more
-// than the limit is free, so that the answer does not flap. If the free bytes are unknown, it changes nothing; if
-// only the free files are unknown, it refuses nothing because of them.
+// than the limit is free, so that the answer does not flap. If the free bytes are unknown, it changes nothing. If
+// only the free files are unknown, it does not begin to refuse appends for lack of files, nor take them again.
 func (s *space) check() {
 	free, err := s.free()
 	if err != nil {

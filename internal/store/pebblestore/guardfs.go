@@ -75,7 +75,7 @@ func (g *guard) record() {
 	g.check("write inventory to", "witness", g.wit.inventory(g.inv))
 }
 
-// Open implements vfs.FS.
+// Open implements vfs.FS. It notes the numbers of log files in played, and returns each table as a tableReader.
 func (g *guard) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	if n, ok := logNumber(g.PathBase(name)); ok {
 		g.mu.Lock()
@@ -112,7 +112,8 @@ func (g *guard) dropOptions() {
 	}
 }
 
-// Create implements vfs.FS.
+// Create implements vfs.FS. Like every method of guard that changes files, it returns errReadOnly without a witness,
+// and ends the store and blocks for ever if the change fails.
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := g.usable(); err != nil {
 		return nil, err

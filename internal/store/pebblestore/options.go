@@ -13,8 +13,8 @@ import (
 // Options configure a store. The zero value of a field stands for its default: the number or the "nil:" in its
 // comment.
 type Options struct {
-	Dir string // made if it is missing
-	FS  vfs.FS // nil: the disk
+	Dir string           // made if it is missing
+	FS  vfs.FS           // nil: the disk
 	Log *slog.Logger     // nil: nothing is logged
 	Now func() time.Time // wall clock of the commit times; nil: time.Now
 
@@ -29,7 +29,7 @@ type Options struct {
 	MinFreeBytes int64                  // appends are refused while the disk has less, 256 MiB; negative: no limit
 	BallastBytes int64                  // a file given up when the disk is nearly full, 64 MiB; negative: none
 	FreeBytes    func() (uint64, error) // what the disk has left; nil: ask the FS
-	FreeFiles    func() (uint64, error) // how many files (inodes) may still be made; nil: ask the disk, if FS is it
+	FreeFiles    func() (uint64, error) // how many files (inodes) may still be made; nil: ask the disk
 
 	CheckEvery time.Duration // interval of the checks of free space and of hung syncs, 1 s
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s

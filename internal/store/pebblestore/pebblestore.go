@@ -193,8 +193,8 @@ func (s *Store) Stats() store.Stats {
 }
 
 // Close waits for the calls that are under way, calls done for every append that has returned, and closes Pebble
-// and the files. If the store has failed, Close does not wait for the calls and leaves Pebble open, which may wait
-// for the disk for ever. A second call returns nil at once.
+// and the files. If the store has failed, Close does not wait for the calls and does not close Pebble, because that
+// may wait for the disk for ever. A second call returns nil at once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closing {

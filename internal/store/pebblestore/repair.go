@@ -395,9 +395,8 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 	return nil
 }
 
-// finish gives the store a new history id, a higher epoch and a new witness. Then it removes the file repairing and
-// the note of Refute, and writes the store mark anew. Until the new witness is renamed into its place, Open refuses
-// the store as before.
+// finish gives the store a new history id, a higher epoch and a new witness. Until the new witness is renamed into its
+// place, Open refuses the store as before. After that finish removes the file repairing, and calls accept.
 func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
 	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log)})

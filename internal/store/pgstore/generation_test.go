@@ -218,8 +218,8 @@ func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
 	f.add(t, st, 1)
 }
 
-// What others have committed since a failover hides what is missing: the feed is
-// as far as before, and has other commits there.
+// Commits that another node has added since a failover do not hide the loss of two commits: the feed stands higher than
+// the first node knows, but it lacks commits that this node acked before the failover.
 func TestCommitsThatCameSinceHideNothing(t *testing.T) {
 	t.Parallel()
 	w := newTwins(t)
