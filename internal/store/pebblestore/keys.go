@@ -50,7 +50,7 @@ const (
 const (
 	convKeyLen   = 1 + 4 + 16
 	rowKeyLen    = convKeyLen + 8
-	markKeyLen   = convKeyLen + 1 + 8 // the name, and the 0 behind it if there is one, come on top
+	markKeyLen   = convKeyLen + 1 + 8 // without the name, and the 0 after the name if there is one
 	dedupeKeyLen = convKeyLen + 8 + 1
 	feedKeyLen   = 1 + 2 + 8
 	tableKeyLen  = 1 + 1 + 4

@@ -1,5 +1,5 @@
-// Package pebblestore is the embedded store: Pebble behind the contract of
-// package store, with one feed for all partitions. The keys are in keys.go.
+// Package pebblestore is the embedded store: it implements package store on Pebble, with one feed for all partitions.
+// The keys are in keys.go.
 //
 // append.go puts a commit into the queue. commit.go writes the queued commits to Pebble's log, waits for one sync
 // of all of them, writes the witness, and calls done. The witness (witness.go) is a second file that says how far

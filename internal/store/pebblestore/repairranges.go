@@ -16,7 +16,8 @@ import (
 )
 
 // A repair replaces each damaged table by its readable part (mendTable), and then settles the damaged ranges.
-// Lost rows become placeholders. A key whose lost version may be newer is deleted, and the report names it.
+// Lost rows become placeholders. A row, member or record whose lost version may be newer is deleted, and the report
+// names it unless the repair makes it anew.
 
 // settle ends the damaged ranges of a store whose tables can all be read.
 func (p place) settle(o Options, ranges damagedRanges, r *Report) error {

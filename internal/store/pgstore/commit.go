@@ -267,8 +267,8 @@ func (d *database) commitOpen(group []*appended) {
 }
 
 // tryAppend runs the statement once. If the server answers without error and warning, it sets the outcome of each
-// batch: durable, or ErrStale. Otherwise it returns an error, which says for all batches what judge makes of it. An
-// answer from a lower generation than is known is ErrUnknown.
+// batch: durable, or ErrStale. Otherwise it returns an error, which holds for all batches; judge derives the outcome
+// from it. An answer from a lower generation than is known is ErrUnknown.
 func (d *database) tryAppend(group []*appended) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.o.Timeout)
 	defer cancel()

@@ -73,9 +73,9 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 		// Without these, the session of a node that vanished keeps its locks for as long as the system is set
 		// to, which may be two hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "1", "tcp_user_timeout": "10000", // s, s, ms
-		// With these settings a connection plans each statement once. By itself PostgreSQL plans every
-		// execution anew, for the one child table that has the partition, and that costs ten times what the
-		// execution does. A kept plan must not depend on how small a table was when it was planned. So scans
+		// With these settings a connection plans each statement once. By default PostgreSQL plans every
+		// execution anew, for the one child table that has the partition, and a plan costs ten times as much as
+		// an execution. A kept plan must not depend on how small a table was when it was planned. So scans
 		// are off, and each table is read by its index. jit is off because PostgreSQL gives a scan that is off
 		// a high cost, and would compile such a statement.
 		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off",

@@ -177,7 +177,8 @@ func (s *Store) Refute(proof string) {
 // Failed implements store.Store.
 func (s *Store) Failed() <-chan struct{} { return s.out.ch }
 
-// Stats implements store.Store. It asks the databases for their size at most once a minute, and for a second at most.
+// Stats implements store.Store. It asks the databases for their size at most once a minute, and waits at most a second
+// for the answers.
 func (s *Store) Stats() store.Stats {
 	var t store.Stats
 	for _, d := range s.dbs {
