@@ -15,7 +15,7 @@ type Row struct {
 
 // Flags of a row.
 const (
-	RowKeyed     byte = 1 << iota // the send named no after, so its commit has a dedupe entry
+	RowKeyed     byte = 1 << iota // the send had no "after", so its commit has a dedupe entry
 	RowRewritten                  // an edit or recall has replaced the body
 	RowWithheld                   // of a direct conversation: only its sender may read it
 	// a placeholder for a row that damage took, so that the seqs of the conversation stay without a hole

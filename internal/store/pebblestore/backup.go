@@ -193,7 +193,8 @@ func readable(o Options, dir string) (finding, error) {
 	return f, nil
 }
 
-// toFolder makes the next backup: it copies src into the folder to, which holds the backups, and writes the manifest.
+// toFolder makes the next backup of src in to, the folder of backups: it copies or links the files of src, writes the
+// manifest, and gives the folder of the backup its name. If that fails, it removes the unfinished folder.
 func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err error) {
 	if err := makeDir(c.fs, to); err != nil {
 		return t, err
@@ -254,8 +255,8 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 	return t, syncDir(c.fs, to)
 }
 
-// link makes a hard link at the path to for the table at the path from, and tells whether that succeeded. It fails if
-// the length of the table has changed, or if the file system of the backups has no links.
+// link makes a hard link to a table, and tells whether that succeeded. from is the path of the table, and to is the
+// path of the link. It fails if the length of the table has changed, or if the file system of the backups has no links.
 func (c *copier) link(from, to string, bytes int64) bool {
 	st, err := c.fs.Stat(from)
 	return err == nil && st.Size() == bytes && c.fs.Link(from, to) == nil

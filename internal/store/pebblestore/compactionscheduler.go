@@ -38,7 +38,7 @@ func newCompactions() *compactions {
 	return &compactions{look: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-// begin lets compactions run, and starts grant. Both end with Unregister.
+// begin lets compactions run, and starts grant. Unregister ends grant, and lets no further compaction begin.
 func (c *compactions) begin() {
 	c.mu.Lock()
 	c.open = true

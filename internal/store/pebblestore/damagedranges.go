@@ -27,10 +27,10 @@ func (r keyRange) overlaps(lower, upper []byte) bool {
 
 // damagedRange is a range of keys of which some were lost, because a table was rewritten without its unreadable
 // blocks. The version of a key that is left may be older than the lost one: a revoked token, a recalled message.
-// So reads of one key and of rows refuse each key in the range, found or not, unless it has a mark. All other reads
-// of several keys are refused if a damaged range overlaps them. A mark is a record which says that the key was
-// written after the loss, or is known to be newer than everything lost. Its value is the number of the newest range
-// for which it holds. It has nothing to do with the marks beside rows (store.MarkPut).
+// So reads of one key and of rows refuse each key in the range, found or not, unless it has a mark. Reads of dedupe
+// entries, and of several members, cursors, marks beside rows or records are refused if a damaged range overlaps them.
+// A mark is a record which says that the key was written after the loss, or is known to be newer than everything lost.
+// Its value is the number of the newest range for which it holds. It is not one of the marks beside rows.
 //
 // A range becomes durable before the table is replaced. It is stored twice: in the database, so that backups
 // have it, and in the file damaged-ranges, because later damage may take the record. Repair ends it.

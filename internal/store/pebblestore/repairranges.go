@@ -373,8 +373,8 @@ const (
 func derived(c im.Key) bool { return c.Conv.Kind() == im.Direct || c.Conv.Kind() == im.Inbox }
 
 // rebuildRecord makes the head record of a group anew, if it is gone and there are rows. The title and the key
-// are lost: only the record had them. The record of a direct conversation or an inbox comes back with the next
-// message, so rebuildRecord only reports its loss.
+// are lost: only the record had them. Of a direct conversation or an inbox rebuildRecord only reports the loss: the
+// record of a direct conversation comes back with the next message.
 func (s *settler) rebuildRecord(c im.Key) error {
 	v, err := s.get(convKey(kindConversation, c))
 	if err != nil || v != nil {

@@ -329,7 +329,7 @@ func TestServerThatDoesNotTellWhoItIs(t *testing.T) {
 	wantErr(t, "holders", err, store.ErrFailed)
 }
 
-// The answer of a lower generation may come when a higher one is known by now. It is not believed.
+// The answer of a lower generation may arrive after a higher one has become known. It is not believed.
 func TestAnswerOfALowerGenerationIsNotBelieved(t *testing.T) {
 	st, r := one(t)
 	f := newFeedWriter(t, st, 1)
