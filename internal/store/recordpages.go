@@ -8,8 +8,8 @@ import (
 )
 
 // RecordsBehind calls fn for the records whose key begins with prefix, until fn returns false: in ascending
-// order of their keys or, with down, in descending order. It begins with the record behind the key last; if
-// last is empty, with the first one.
+// order of their keys or, with down, in descending order. In this order it begins with the record after the key last;
+// if last is empty, with the first one.
 func RecordsBehind(ctx context.Context, st Store, t Table, tenant im.Tenant, prefix, last []byte, down bool,
 	fn func(key, value []byte) bool) error {
 	if down {

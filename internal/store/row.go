@@ -15,7 +15,7 @@ type Row struct {
 
 // Flags of a row.
 const (
-	RowKeyed     byte = 1 << iota // sent without after: its commit has a dedupe entry
+	RowKeyed     byte = 1 << iota // the send had no "after", so its commit has a dedupe entry
 	RowRewritten                  // an edit or recall has replaced the body
 	RowWithheld                   // of a direct conversation: only its sender may read it
 	// a placeholder for a row that damage took, so that the seqs of the conversation stay without a hole
@@ -23,7 +23,7 @@ const (
 	RowRelated      // it answers another entry, or did so before an edit
 	RowHides        // the head has Hidden
 	RowEditWithheld // only its sender may read its edited text
-	RowEdit         // it edits another entry: only those who may read that one may read its text
+	RowEdit         // it edits another entry; its text is for those users who may read that entry
 )
 
 // RowHead is the private prefix of a row; clients never see it.

@@ -20,7 +20,8 @@ import (
 // lowest level of a program that may open it; a program below that is refused.
 const FormatLevel = 1
 
-// Errors that callers tell apart. After any other error the outcome of a write is unknown; a read has failed.
+// Errors that callers tell apart. Any other error of a write leaves its outcome unknown; any other error of a read
+// only says that the read has failed.
 var (
 	ErrStale   = errors.New("stale epoch or position") // nothing of the batch was written
 	ErrChanged = errors.New("record has changed")      // from Update with Check; nothing was written
@@ -75,8 +76,8 @@ type Store interface {
 	// The batch and all it points to belong to the store until done is called.
 	Append(b *Batch, done func(error))
 
-	// LastRow returns the row with the highest seq of c, nil if c has none. Only the owner of an idle
-	// conversation may call it: the row may not be durable yet.
+	// LastRow returns the row with the highest seq of c, nil if c has none. Only the owner of c may call it, and
+	// only while no append to c is under way: otherwise the row may not be durable yet.
 	LastRow(ctx context.Context, c im.Key) (*Row, error)
 
 	// Rows calls fn for the rows with from <= Seq <= to, ascending, until fn returns false. The row's value is
@@ -99,8 +100,9 @@ type Store interface {
 	// Conversation returns the head record, nil if there is none.
 	Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error)
 
-	// Members and Cursors call fn for the records of c, ordered by user, until fn returns false. Cursors begins
-	// behind the user id after; "" skips nobody. It reads few records beyond the last one that fn gets.
+	// Members and Cursors call fn for the records of c, ordered by user, until fn returns false. Cursors leaves out
+	// the users with ids up to the parameter after; "" leaves out nobody. It reads few records beyond the last one
+	// that fn gets.
 	Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error
 	Cursors(ctx context.Context, c im.Key, after im.User, fn func(im.User, *storepb.Cursor) bool) error
 
@@ -112,8 +114,9 @@ type Store interface {
 	Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error)
 
 	// Marks calls fn for the marks of one kind beside the rows with from <= Seq <= to, ordered by seq and name,
-	// until fn returns false. Beside the row from it begins behind the name after; "" skips none. The arguments
-	// of fn are valid during the call only.
+	// until fn returns false. Beside the first row, Seq == from, it leaves out the marks with names up to the
+	// parameter after; "" leaves out none. k must not be MarkMention. The arguments of fn are valid during the call
+	// only.
 	Marks(ctx context.Context, c im.Key, k MarkKind, from, to im.Seq, after string,
 		fn func(q im.Seq, name string, value []byte) bool) error
 
@@ -136,13 +139,13 @@ type Store interface {
 	// ErrTrimmed if one of them was trimmed.
 	ScanFeed(ctx context.Context, f Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error
 
-	// TrimFeed removes the commits up to and including upTo.
+	// TrimFeed removes the commits up to and including upTo. If upTo is above the newest commit, it fails.
 	TrimFeed(ctx context.Context, f Feed, upTo im.Pos) error
 
 	// Record returns the value of a record, nil if there is none. Records calls fn for the records whose key
-	// begins with prefix, ordered by key, until fn returns false. RecordsFrom does the same for the keys from
-	// and greater. RecordsDown does it in descending order, for the keys that begin with prefix and are less
-	// than below; an empty below sets no limit.
+	// begins with prefix, ordered by key, until fn returns false. RecordsFrom does the same for the keys that are
+	// not less than the parameter from. RecordsDown does it in descending order, for the keys that begin with prefix
+	// and are less than the parameter below; an empty one sets no limit.
 	Record(ctx context.Context, t Table, tenant im.Tenant, key []byte) ([]byte, error)
 	Records(ctx context.Context, t Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error
 	RecordsFrom(ctx context.Context, t Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error
@@ -173,7 +176,7 @@ type Store interface {
 	Close() error
 }
 
-// SizeSamples is how many rows of a conversation are read at most to estimate its bytes.
+// SizeSamples is the greatest number of rows of a conversation that are read to estimate its bytes.
 const SizeSamples = 8
 
 // Size is the size of a conversation.

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	every    = time.Second     // how far the mark may be behind the newest acked commit
+	every    = time.Second     // interval at which a changed mark is written
 	stopWait = 2 * time.Second // how long Stop waits for the disk of the mark
 )
 
@@ -74,8 +74,8 @@ type Keeper struct {
 	done     chan struct{} // closed when run has returned
 }
 
-// Keep begins to write the mark that current returns to path, until Stop is called or the store has failed.
-// Nothing is written while current returns nil, or if path is empty.
+// Keep starts a goroutine that writes the result of current into the file at path, until Stop is called or failed is
+// closed. Nothing is written while current returns nil, or if path is empty.
 func Keep(path string, log *slog.Logger, failed <-chan struct{}, current func() []byte) *Keeper {
 	k := &Keeper{path: path, log: log, current: current, stop: make(chan struct{}), done: make(chan struct{})}
 	go k.run(failed) // Stop waits for it unless its disk hangs
@@ -85,8 +85,8 @@ func Keep(path string, log *slog.Logger, failed <-chan struct{}, current func() 
 // Failures counts the times that the mark could not be written.
 func (k *Keeper) Failures() uint64 { return k.failures.Load() }
 
-// Stop writes the last mark and ends the goroutine; a second call changes nothing. If the disk hangs, it gives
-// up after stopWait.
+// Stop writes the last mark, unless failed is closed, and ends the goroutine; a second call changes nothing. If the
+// disk hangs, Stop gives up after stopWait.
 func (k *Keeper) Stop() {
 	k.once.Do(func() { close(k.stop) })
 	select {

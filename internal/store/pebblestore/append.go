@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Append implements store.Store. It returns when the log is synced. done is called after the write of the
-// witness, which may still fail.
+// Append implements store.Store. It returns when the log is synced, when the batch is refused, or when the store
+// has failed. done is called when the witness is written or its write has failed; then done gets that error.
 func (s *Store) Append(b *store.Batch, done func(error)) {
 	c := newCommit(done)
 	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(b) }
@@ -31,8 +31,8 @@ func (s *Store) Append(b *store.Batch, done func(error)) {
 	}
 }
 
-// submit queues c once the queue has room for it. If the store fails meanwhile, c gets the store's error like
-// all others.
+// submit waits until the queue has room, and queues c. If the store fails meanwhile, it queues c without room, and c
+// gets the error of the failed store like all queued commits.
 func (s *Store) submit(c *commit) {
 	select {
 	case s.queue.places <- struct{}{}:
@@ -60,8 +60,9 @@ func (s *Store) stageAppend(in *store.Batch) (*pebble.Batch, error) {
 	return b, nil
 }
 
-// write makes a commit of a batch of about size bytes that fill fills, and returns when the witness has the
-// commit. An error from fill means that nothing was written. If ctx ends first, the outcome is unknown.
+// write makes a commit of a batch of about size bytes, which fill fills in the goroutine of writeLog, and returns
+// when the witness has the commit. If fill returns an error, nothing is written, and write returns this error. If ctx
+// ends while write waits, the outcome is unknown.
 func (s *Store) write(ctx context.Context, size int, fill func(*pebble.Batch) error) error {
 	if err := s.enter(); err != nil {
 		return err

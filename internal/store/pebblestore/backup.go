@@ -19,7 +19,7 @@ import (
 // A folder of backups has one folder for each backup: backup-000001 and so on. It holds Pebble's files, as a
 // checkpoint has them, and the manifest (backupmanifest.go). While a backup is written, the name of its folder
 // ends in .part; the folder gets its name when all of it is durable. Each backup is complete. A table that is
-// also in the backup before is a hard link to the same file, so each backup can be deleted without the others.
+// also in the previous backup is a hard link to the same file, so each backup can be deleted without the others.
 const (
 	backupPrefix = "backup-"
 	partSuffix   = ".part"
@@ -44,12 +44,12 @@ type Taken struct {
 	Manifest
 	Folder string
 	Bytes  int64 // of all its files
-	Copied int64 // of them, not linked to the backup before
+	Copied int64 // of these bytes, those that were copied; the others are linked to the previous backup
 }
 
 // Backup makes a backup of the store in o.Dir. If no server uses the folder, Backup locks it and copies it as
-// it is; else it asks the server for a checkpoint. The backup has every commit that was acked before the
-// call. Errors: *Damaged, and then there is no backup.
+// it is; else it asks the server for a checkpoint. The backup has every commit that was acked before the call. If
+// Backup holds the lock and the store has lost something, the error is a *Damaged, and no backup is made.
 func Backup(ctx context.Context, o Options, b BackupOptions) (Taken, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -193,7 +193,8 @@ func readable(o Options, dir string) (finding, error) {
 	return f, nil
 }
 
-// toFolder makes the next backup, of src, in to, the folder of backups.
+// toFolder makes the next backup of src in to, the folder of backups: it copies or links the files of src, writes the
+// manifest, and gives the folder of the backup its name. If that fails, it removes the unfinished folder.
 func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err error) {
 	if err := makeDir(c.fs, to); err != nil {
 		return t, err
@@ -254,15 +255,16 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 	return t, syncDir(c.fs, to)
 }
 
-// link makes to a hard link of the table at from, and tells whether that succeeded. It fails if the length of
-// the table has changed, or if the file system of the backups has no links.
+// link makes a hard link to a table, and tells whether that succeeded. from is the path of the table, and to is the
+// path of the link. It fails if the length of the table has changed, or if the file system of the backups has no links.
 func (c *copier) link(from, to string, bytes int64) bool {
 	st, err := c.fs.Stat(from)
 	return err == nil && st.Size() == bytes && c.fs.Link(from, to) == nil
 }
 
-// previous removes unfinished backups from a folder of backups. It returns the manifest of the newest backup,
-// with which the next one can share tables, nil if there is none, and the name of the next backup.
+// previous removes unfinished backups from a folder of backups, and returns the name of the next backup. before is
+// the manifest of the newest backup, with which the next one can share tables; nil: there is none, or it cannot be
+// read.
 func previous(fs vfs.FS, to string) (before *Manifest, next string, err error) {
 	names, err := fs.List(to)
 	if err != nil {

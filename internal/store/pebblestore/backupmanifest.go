@@ -30,7 +30,7 @@ type Manifest struct {
 	CommitMs  uint64 `json:"commit_time_ms,string"` // Unix milliseconds
 	MadeMs    uint64 `json:"made_ms,string"`        // Unix milliseconds
 
-	// Continues is the backup whose tables this one shares, empty: none.
+	// Continues names the previous backup if it has the same history; this one may share tables with it. Empty: none.
 	Continues string `json:"continues,omitempty"`
 
 	Files []File `json:"files"`
@@ -95,7 +95,7 @@ func (m Manifest) write(fs vfs.FS, dir string) error {
 	return syncDir(fs, dir)
 }
 
-// readManifest reads the manifest of the backup in dir. Errors: *BadBackup.
+// readManifest reads the manifest of the backup in dir. Errors: *BadBackup, and those of the system.
 func readManifest(fs vfs.FS, dir string) (*Manifest, error) {
 	parts := map[string][]byte{}
 	for _, name := range []string{manifestName, manifestSum} {
@@ -140,8 +140,8 @@ func parseManifest(dir string, b, line []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// checkName refuses every name that is not that of a file directly in a folder: a manifest may come from
-// anywhere.
+// checkName refuses every name that is not that of a file directly in a folder, hidden names, and Pebble's lock file:
+// a manifest may come from anywhere.
 func checkName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") || name == pebbleLock {
 		return errors.New("no name of a file of a backup")

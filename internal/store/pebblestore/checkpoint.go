@@ -14,8 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// checkpointPrefix begins the names of checkpoints, which are folders beside the
-// database.
+// checkpointPrefix begins the names of checkpoints, which are folders beside the database.
 const checkpointPrefix = "checkpoint-"
 
 // ErrBusy is returned by Checkpoint while another one is being made.

@@ -20,7 +20,7 @@ type commit struct {
 	stage  func() (*pebble.Batch, error) // called by writeLog, in order
 	begun  time.Time
 	placed bool          // holds a token of queue.places
-	synced chan struct{} // closed when writeLog has synced or refused it
+	synced chan struct{} // closed when writeLog has synced or refused it; stays open if the store fails first
 
 	batch   *pebble.Batch // from stage; only writeLog uses it
 	last    last          // set, under queue.mu, before the batch is logged; n is 0 until then
@@ -94,8 +94,8 @@ func (q *queue) synced() last {
 }
 
 // pop removes from list the commits that can be answered, sets their results, and returns them in buf. These
-// are the oldest ones, up to the first that is neither synced nor refused. With an outage, the error of a
-// failed store, these are all commits.
+// are the oldest ones, up to the first that is neither synced nor refused. outage is the error of a failed store,
+// else nil. If it is set, pop takes all commits, and outage is the result of each that was not refused.
 func (q *queue) pop(buf []*commit, outage error) []*commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *Store) writeLog() {
 }
 
 // logOne stages one commit and writes it to the log without waiting for the disk. From then on reads see the
-// commit.
+// commit. If stage refuses the commit, logOne sets refusal and writes nothing. A failed write ends the store.
 func (s *Store) logOne(c *commit) {
 	b, err := c.stage()
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) logOne(c *commit) {
 	s.commits.Add(1)
 }
 
-// sync waits until c is on the disk; false means that the store has failed.
+// sync waits until c is on the disk, unless c was refused; false means that the store has failed.
 func (s *Store) sync(c *commit) bool {
 	if c.batch == nil {
 		return true
@@ -204,8 +204,7 @@ func (s *Store) sync(c *commit) bool {
 }
 
 // callBack calls done for every commit, in order. It takes all commits that can be answered, writes the witness
-// once, for the newest of them, and then answers. It ends after Close has closed stop: then no commit can be
-// queued any more.
+// once, for the newest of them, and then answers. It ends after Close has closed stop, and then closes the queue.
 func (s *Store) callBack() {
 	var buf []*commit
 	outage := s.out.ch

@@ -38,7 +38,7 @@ func newCompactions() *compactions {
 	return &compactions{look: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-// begin lets compactions run, until Unregister.
+// begin lets compactions run, and starts grant. Unregister ends grant, and lets no further compaction begin.
 func (c *compactions) begin() {
 	c.mu.Lock()
 	c.open = true
@@ -69,7 +69,7 @@ func (c *compactions) grant() {
 	}
 }
 
-// ended begins a pause if a compaction has failed.
+// ended begins a pause of restAfter if a compaction has failed, and not if it was cancelled.
 func (c *compactions) ended(i pebble.CompactionInfo) {
 	if i.Err == nil || errors.Is(i.Err, pebble.ErrCancelledCompaction) {
 		return
@@ -136,8 +136,8 @@ func (c *compactions) Done() {
 // compaction as cancelled, and not as failed.
 var errEnding = fmt.Errorf("the database is being closed: %w", pebble.ErrCancelledCompaction)
 
-// closePebble closes a database that g guards. It does not wait for flushes and compactions to end: their
-// inputs still exist. No manifest names their unfinished tables, so the next open removes these.
+// closePebble closes a database that g guards. Flushes and compactions under way are cancelled at their next write:
+// their inputs still exist. No manifest names their unfinished tables, so the next open removes these.
 func closePebble(db *pebble.DB, g *guard) error {
 	g.ending.Store(true)
 	defer g.ending.Store(false)

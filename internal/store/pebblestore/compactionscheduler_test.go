@@ -16,7 +16,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
 
-// What Pebble says of the tables that it writes.
+// The categories that Pebble gives to its writes of tables.
 const (
 	byFlush      vfs.DiskWriteCategory = "pebble-memtable-flush"
 	byCompaction vfs.DiskWriteCategory = "pebble-compaction"

@@ -29,8 +29,8 @@ func (s *Store) Sizes(ctx context.Context, fn func(im.Key, store.Size) bool) err
 	return nil
 }
 
-// someSizes visits some conversations, and returns the key from which to continue; nil: there are no more, or
-// fn wants no more.
+// someSizes calls fn for at most sizesAtOnce conversations, beginning at the key from, and returns the key from which
+// to continue; nil: there are no more conversations, or fn has returned false.
 func (s *Store) someSizes(from []byte, fn func(im.Key, store.Size) bool) (next []byte, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{kindRow + 1}})
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Damaged is the error of Open for a store that has lost or changed acked data. Nothing in the folder was
-// changed. Repair accepts the loss.
+// Damaged is the error of Open for a store that has lost or changed acked data. Open has changed neither the database
+// nor the witness. Repair accepts the loss.
 type Damaged struct {
 	Dir     string
 	Missing string // the missing or changed data, unless it is commits
 	Cause   error  // Pebble's error, if Pebble found the damage
 	Mark    string // path of the store mark, if the mark proves the loss
-	// Rewound: nothing in the folder is damaged, but the store may be an earlier state of
-	// itself. Renew accepts it, Repair does not.
+	// Rewound: the store may be an earlier state of itself. Its files are not known to be damaged. Renew accepts it,
+	// Repair does not.
 	Rewound bool
 
 	// First and Last are the numbers of the first and the last missing commit; 0: not known.

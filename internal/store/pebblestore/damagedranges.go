@@ -26,10 +26,11 @@ func (r keyRange) overlaps(lower, upper []byte) bool {
 }
 
 // damagedRange is a range of keys of which some were lost, because a table was rewritten without its unreadable
-// blocks. The version of a key that is left may be older than the lost one: a revoked token, a recalled
-// message. So reads refuse each key in the range, found or not, unless it has a mark. A mark is a record which
-// says that the key was written after the loss, or is known to be newer than everything lost. The value of a
-// mark is the number of the newest range for which it holds.
+// blocks. The version of a key that is left may be older than the lost one: a revoked token, a recalled message.
+// So reads of one key and of rows refuse each key in the range, found or not, unless it has a mark. Reads of dedupe
+// entries, and of several members, cursors, marks beside rows or records are refused if a damaged range overlaps them.
+// A mark is a record which says that the key was written after the loss, or is known to be newer than everything lost.
+// Its value is the number of the newest range for which it holds. It is not one of the marks beside rows.
 //
 // A range becomes durable before the table is replaced. It is stored twice: in the database, so that backups
 // have it, and in the file damaged-ranges, because later damage may take the record. Repair ends it.
@@ -94,8 +95,8 @@ func (all damagedRanges) last() uint64 {
 	return all[len(all)-1].N
 }
 
-// with returns all, and behind it the newer ranges of more. The two are copies of one list, and either may lack
-// the last ranges.
+// with returns the ranges in all, followed by those in more that have higher numbers. The two are copies of one list,
+// and either may lack the last ranges.
 func (all damagedRanges) with(more damagedRanges) damagedRanges {
 	i := slices.IndexFunc(more, func(r damagedRange) bool { return r.N > all.last() })
 	if i < 0 {
@@ -104,7 +105,7 @@ func (all damagedRanges) with(more damagedRanges) damagedRanges {
 	return slices.Concat(all, more[i:])
 }
 
-// mark adds marks to b for the keys that b writes in damaged ranges.
+// mark adds marks to b for the keys in damaged ranges that b sets or deletes.
 func (all damagedRanges) mark(b *pebble.Batch) error {
 	var keys [][]byte
 	for r := b.Reader(); ; {
@@ -190,8 +191,8 @@ func (p place) writeRanges(all damagedRanges) error {
 	return p.rename(p.ranges+".new", p.ranges)
 }
 
-// readRanges reads the file of damaged ranges; a missing file has none. A damaged file counts as missing: the
-// store has the ranges too.
+// readRanges reads the file of damaged ranges. If the file is missing or damaged, it returns none: the database has
+// the ranges too.
 func (p place) readRanges() (damagedRanges, error) {
 	b, err := readFile(p.fs, p.ranges)
 	if isNotExist(err) {

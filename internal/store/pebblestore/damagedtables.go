@@ -35,7 +35,7 @@ func (d *damage) init(log *slog.Logger) {
 	d.log, d.news, d.files = log, make(chan struct{}, 1), map[string]time.Time{}
 }
 
-// found notes that the table in file is damaged.
+// found counts a meeting with damage in the table in file. The first time it also logs err and wakes the mender.
 func (d *damage) found(file string, err error) {
 	d.met.Add(1)
 	d.mu.Lock()
@@ -55,8 +55,8 @@ func (d *damage) listen(l *pebble.EventListener) {
 	l.DataCorruption = func(i pebble.DataCorruptionInfo) { d.found(path.Base(i.Path), plain{i.Details}) }
 }
 
-// next returns a table to be mended, empty if there is none. A table that could not be mended is tried again
-// after retry.
+// next returns the file of a table to be mended, empty if there is none, and notes that the mender tries it now. It
+// returns a table again only after the time retry.
 func (d *damage) next(retry time.Duration) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +133,7 @@ var kindNames = map[byte]string{
 	kindMark:   "reactions, pins, threads and mentions in",
 }
 
-// nameOfKey names one key.
+// nameOfKey describes one key for people.
 func nameOfKey(key []byte) string {
 	if len(key) == 0 {
 		return "the beginning"

@@ -136,8 +136,8 @@ func deviceOf(path string) (uint64, bool) {
 	return uint64(st.Dev), true
 }
 
-// leaveToOwner gives a file that root has made in the folder to the owner of the folder, who opens it next.
-// If that fails, the next backup reports it.
+// leaveToOwner gives a file that this process, if it is root, has made in the folder to the owner of the folder, who
+// opens it next. If that fails, the next backup reports it.
 func (p place) leaveToOwner(name string) {
 	var st syscall.Stat_t
 	if p.fs != vfs.Default || os.Geteuid() != 0 || syscall.Stat(p.dir, &st) != nil || st.Uid == 0 {
@@ -149,8 +149,8 @@ func (p place) leaveToOwner(name string) {
 	}
 }
 
-// lockFolder locks the folder itself: the lock file can be deleted while a server runs. Closing the result ends
-// this lock and closes with, the lock of the lock file.
+// lockFolder locks the folder itself: the lock file can be deleted while a server runs. The parameter with is the
+// lock of the lock file. Closing the result ends both locks.
 func (p place) lockFolder(with io.Closer) (io.Closer, error) {
 	if p.fs != vfs.Default {
 		return with, nil
@@ -180,7 +180,7 @@ func (l *folderLock) Close() error {
 }
 
 // watchFolder ends the store when its folder is gone: writes and syncs of a deleted file still succeed, and
-// commits acked into it would be lost. here has the files as they were when the store was opened.
+// commits acked into it would be lost. The map here has the files as they were when the store was opened.
 func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	tick := time.NewTicker(folderEvery)
 	defer tick.Stop()
@@ -199,8 +199,9 @@ func (s *Store) watchFolder(here map[string]os.FileInfo) {
 	}
 }
 
-// checkFolder returns an error if the folder is gone. It compares the folder, the witness and the database with
-// those in here, which the first call fills, and looks for the newest log file.
+// checkFolder returns an error if the folder is gone or replaced. It compares the folder, the witness and the
+// database with the entries of the map here, which the first call fills, and looks for the newest log file. It
+// ignores errors that say nothing about that, such as a lack of permission.
 func (s *Store) checkFolder(here map[string]os.FileInfo) error {
 	for _, path := range []string{s.place.dir, s.place.witness, s.place.db} {
 		now, err := os.Stat(path)

@@ -63,8 +63,8 @@ func fillUp(st *Store, rows int) error {
 	return err
 }
 
-// BenchmarkStartAndStop kills a process in the middle of a fill of PETREL_ROWS rows, opens
-// what it left, fills that further, and closes it.
+// BenchmarkStartAndStop kills a process in the middle of a fill of PETREL_ROWS rows, opens the store that it left, adds
+// the other rows, and closes it.
 //
 //	PETREL_ROWS=20000000 go test -run none -bench StartAndStop -benchtime 1x ./internal/store/pebblestore
 func BenchmarkStartAndStop(b *testing.B) {

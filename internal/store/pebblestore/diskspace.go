@@ -28,8 +28,8 @@ type space struct {
 
 	full  atomic.Bool
 	spent atomic.Bool // the reserve is used up
-	held  bool        // the ballast exists; only check uses this field and the next one
-	low   bool        // warn has warned
+	held  bool        // the ballast exists; after init only check uses this field and the next one
+	low   bool        // warn has logged, and is not armed again
 }
 
 func (s *space) init(o Options, p place) {
@@ -44,7 +44,8 @@ func (s *space) init(o Options, p place) {
 }
 
 // check compares the free bytes and files with their limits. It takes appends again only when a quarter more
-// than the limit is free, so that the answer does not flap.
+// than the limit is free, so that the answer does not flap. If the free bytes are unknown, it changes nothing. If
+// only the free files are unknown, it does not begin to refuse appends for lack of files, nor take them again.
 func (s *space) check() {
 	free, err := s.free()
 	if err != nil {
@@ -85,8 +86,8 @@ func (s *space) check() {
 	}
 }
 
-// warn logs once that sends will be refused, while there is time to free some space. It logs this again only
-// after a quarter more was free.
+// warn logs once when less than twice the limit is free, while there is time to free some space. It logs this again
+// only after two and a half times the limit were free.
 func (s *space) warn(free uint64) {
 	switch {
 	case free >= 2*s.limit+s.limit/2:

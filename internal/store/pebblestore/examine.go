@@ -6,12 +6,12 @@ import "fmt"
 type Examined struct {
 	Tables  int
 	Bytes   uint64   // of the tables
-	Damage  []string // damaged tables, and what is lost in them
+	Damage  []string // for people: damaged ranges, and damaged tables with what is lost in them
 	Refused error    // why Open would refuse the store; nil: it would not
 }
 
-// Examine reads the state and all tables of the store in o.Dir, and changes nothing. If Open would refuse the
-// store, it sets Refused and does not read the tables. The store must not be in use.
+// Examine reads the state and all tables of the store in o.Dir, and changes nothing in the store. If Open would
+// refuse the store, it sets Refused and does not read the tables. If the store is in use, it fails.
 func Examine(o Options) (Examined, error) {
 	o = o.withDefaults()
 	p := o.place()

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// failure holds the error that has ended a store: the first one of a write or sync. After it the state of the
-// disk is unknown, so no write is tried again.
+// failure holds the error that has ended a store: the first one of a write or sync, the proof of Refute, or the loss
+// of the folder. After a failed write the state of the disk is unknown, so no write is tried again.
 type failure struct {
 	log  *slog.Logger
 	once sync.Once
@@ -43,8 +43,8 @@ func (o *failure) err() error {
 	}
 }
 
-// park blocks a goroutine of Pebble for ever. Pebble relies on Fatalf not to return, and retries a failed flush
-// at once. In both cases it would go on writing. The process exits soon.
+// park waits until the store has failed, and then blocks its goroutine of Pebble for ever. Pebble relies on Fatalf
+// not to return, and retries a failed flush at once: without park it would go on writing. The process exits soon.
 func (o *failure) park() {
 	<-o.ch
 	select {}
@@ -64,8 +64,9 @@ func (o *failure) Fatalf(format string, args ...any) {
 	o.park()
 }
 
-// events returns a listener that ends the store when background work of Pebble fails. If the work has met
-// damage, the store goes on: Pebble gives the work up, and the damage stays where it is.
+// events returns a listener that ends the store when background work of Pebble fails. If the work has met damage, the
+// store goes on: Pebble gives the work up, and the damage stays where it is. The store also goes on if the work fails
+// because the database is being closed.
 func (o *failure) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {

@@ -70,7 +70,8 @@ func (c *copier) create(to string, fill func(io.Writer) error) error {
 	return err
 }
 
-// copy copies exactly bytes and returns their SHA-256 in hex.
+// copy copies exactly the given number of bytes, at the rate of c, and returns their SHA-256 in hex. It calls progress
+// after each piece.
 func (c *copier) copy(out io.Writer, in io.Reader, bytes int64) (string, error) {
 	if c.piece == nil {
 		c.piece = make([]byte, pieceBytes)
@@ -97,7 +98,7 @@ func (c *copier) copy(out io.Writer, in io.Reader, bytes int64) (string, error) 
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// rest waits until the next piece may be read.
+// rest waits until the next piece may be read. Errors: that of the context.
 func (c *copier) rest() error {
 	if c.rate <= 0 {
 		return c.ctx.Err()

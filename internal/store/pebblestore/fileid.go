@@ -10,9 +10,8 @@ type fileID struct {
 	Born  uint64 // time of its creation, Unix nanoseconds; 0: not known
 }
 
-// identify returns the fileID of the file at path. It is zero for files that are
-// not on the disk, and on file systems that give a file another inode number
-// when they are mounted again.
+// identify returns the fileID of the file at path. It is zero for files that are not on the disk, on file systems
+// that may give a file another inode number when they are mounted again, and on all systems but Linux.
 func identify(fs vfs.FS, path string) (fileID, error) {
 	if fs != vfs.Default {
 		return fileID{}, nil
@@ -20,8 +19,8 @@ func identify(fs vfs.FS, path string) (fileID, error) {
 	return identifyOnDisk(path)
 }
 
-// is tells whether the file with the current identity now is the file of id. An unknown id fits any file. Only
-// the time of creation exposes a copy that got the inode number of a deleted file.
+// is tells whether id and now, the identity of a file that exists, are of the same file. An unknown id fits any file.
+// Only the time of creation exposes a copy that got the inode number of a deleted file.
 func (id fileID) is(now fileID) bool {
 	if id.Inode == 0 {
 		return true

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unstable are the file systems that give files other inode numbers when they
-// are mounted again, or may: FUSE and virtiofs, SMB and CIFS, 9P.
+// unstable are the file systems that may give files other inode numbers when they are mounted again: FUSE and
+// virtiofs, SMB and CIFS, 9P.
 var unstable = []uint32{0x65735546, 0x517b, 0xff534d42, 0xfe534d42, 0x01021997}
 
 // freeFiles returns how many files the file system of dir can still take; MaxUint64: it has no limit.

@@ -77,9 +77,9 @@ type sealing struct {
 	failing bool   // the last one could not be made
 }
 
-// reseal makes a new seal if commits have come since the last one. If the file cannot be made, as on a full
-// disk, the old seal stays. An error means that the store has failed, perhaps because the witness cannot be
-// written.
+// reseal makes a new seal if commits have come since the last one; newest is the number of the newest commit. It
+// makes none if the path of the folder leads to another folder. If the file cannot be made, as on a full disk, the
+// old seal stays. An error means that the store has failed, perhaps because the witness cannot be written.
 func (s *Store) reseal(newest uint64) error {
 	if newest == s.sealing.commit || s.out.err() != nil || !s.holdsFolder() {
 		return s.out.err()
@@ -122,8 +122,8 @@ func (s *Store) holdsFolder() bool {
 	return errors.Join(err, e) == nil && os.SameFile(ours, theirs)
 }
 
-// keepSeal makes new seals while commits come, until Close. A store in memory has only the seals of its start
-// and end: nothing copies its folder.
+// keepSeal makes new seals while commits come, until Close or a failure. A store in memory has only the seals of its
+// start and end: nothing copies its folder.
 func (s *Store) keepSeal() {
 	if s.place.fs != vfs.Default {
 		return

@@ -154,7 +154,7 @@ func TestOlderFilesWrittenOverTheFolderAreNoticed(t *testing.T) {
 	}
 }
 
-// What happens to a folder in its life makes no copy of it.
+// Usual operations on a folder do not make it count as a copy.
 func TestFolderThatIsNoCopyIsServed(t *testing.T) {
 	o := onDisk(t)
 	for what, do := range map[string]func(){

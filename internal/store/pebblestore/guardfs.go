@@ -17,13 +17,13 @@ import (
 
 func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
 
-// guard is the file system through which Pebble writes. It updates the inventory in the witness before each change
-// that would hide a loss:
+// guard is the file system through which Pebble writes. It keeps the inventory (inventory.go) in the witness up to
+// date, so that no change to a file hides a loss:
 //
 //   - A sync of a manifest returns when the inventory has its new length and hash. Pebble removes the input of an
 //     edit (log, table, older manifest) only after this sync. So an edit behind the length in the inventory still
 //     has its input.
-//   - The marker moves only to a synced manifest, so the inventory names this one. The manifest before leaves the
+//   - The marker moves only to a synced manifest, so the inventory names this one. The former manifest leaves the
 //     inventory when the move is durable.
 //   - A new log file enters the inventory when its name is durable, before its first byte is written. It leaves the
 //     inventory before it is removed or reused.
@@ -41,7 +41,7 @@ type guard struct {
 	ending atomic.Bool // the database is being closed: writes to tables fail
 
 	mu     sync.Mutex // tier 1; guards the fields below, and is held during the write of the inventory
-	played []uint64   // log files that were read, in order
+	played []uint64   // numbers of the log files that were opened for reading, in order
 	inv    inventory
 	fresh  []uint64 // new log files that are not in the inventory yet
 	moves  int      // of the marker to another manifest
@@ -50,8 +50,8 @@ type guard struct {
 
 var errReadOnly = errors.New("store is open for checking only")
 
-// usable is called before every write. It returns an error if nothing may be written, and does not return once
-// the store has failed.
+// usable is called before every write. It returns errReadOnly if the database is open for reading only, and blocks
+// for ever once the store has failed.
 func (g *guard) usable() error {
 	if g.wit == nil {
 		return errReadOnly
@@ -62,7 +62,7 @@ func (g *guard) usable() error {
 	return nil
 }
 
-// check ends the store if err is the error of a write, and then does not return.
+// check does nothing if err is nil. Otherwise a write has failed: check ends the store and blocks for ever.
 func (g *guard) check(verb, name string, err error) {
 	if err != nil {
 		g.out.fail(fmt.Errorf("%s %s: %w", verb, g.PathBase(name), err))
@@ -75,7 +75,7 @@ func (g *guard) record() {
 	g.check("write inventory to", "witness", g.wit.inventory(g.inv))
 }
 
-// Open implements vfs.FS.
+// Open implements vfs.FS. It notes the numbers of log files in played, and returns each table as a tableReader.
 func (g *guard) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	if n, ok := logNumber(g.PathBase(name)); ok {
 		g.mu.Lock()
@@ -112,7 +112,8 @@ func (g *guard) dropOptions() {
 	}
 }
 
-// Create implements vfs.FS.
+// Create implements vfs.FS. Like every method of guard that changes files, it returns errReadOnly without a witness,
+// and ends the store and blocks for ever if the change fails.
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := g.usable(); err != nil {
 		return nil, err
@@ -244,8 +245,8 @@ func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 // Unwrap implements vfs.FS.
 func (g *guard) Unwrap() vfs.FS { return g.FS }
 
-// guardedDir updates the inventory after a sync of the folder: it adds new log files whose names are durable
-// now, and removes the manifest from before a move of the marker.
+// guardedDir updates the inventory after a sync of the folder: it adds the new log files, whose names are durable
+// now, and removes the former manifest if the marker has moved.
 type guardedDir struct {
 	vfs.File
 	g    *guard
@@ -292,7 +293,7 @@ type guardedFile struct {
 	g        *guard
 	name     string
 	manifest uint64    // its number; 0: it is no manifest
-	hash     hash.Hash // of what was written to a manifest
+	hash     hash.Hash // of all bytes written to a manifest; nil: the file is no manifest
 	written  uint64    // bytes
 }
 

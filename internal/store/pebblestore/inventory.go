@@ -24,7 +24,7 @@ import (
 type inventory struct {
 	Turn      uint64 // counts the inventories written
 	Identity  []byte
-	Manifests []manifest // the current one last; before it the one that it replaces, until the marker has moved
+	Manifests []manifest // the current one last; before it the one that it replaces, until the marker's move is durable
 	Logs      []uint64   // numbers of the log files whose names are durable and that were not given up
 	Seal      seal
 }
@@ -69,8 +69,8 @@ func (v inventory) clone() inventory {
 	return v
 }
 
-// check compares the inventory with the files in dir. missing names the first loss, empty if there is none.
-// cause is an error of the system.
+// check compares the inventory with the files in dir: the manifest that the marker names has its length and hash,
+// and each log file exists. missing names the first loss, empty if there is none. cause is an error of the system.
 func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 	value, err := atomicfs.ReadMarker(fs, dir, manifestMarker)
 	if err != nil && isSystemError(err) {
@@ -121,7 +121,7 @@ func (m manifest) check(fs vfs.FS, path, name string) (missing string, cause err
 	return "", nil
 }
 
-// newManifest returns the entry in the inventory of a manifest with this content.
+// newManifest returns the inventory's entry for a manifest with this name and content.
 func newManifest(name string, content []byte) manifest {
 	n, _ := manifestNumber(name) // 0 fits no marker
 	return manifest{Number: n, Length: uint64(len(content)), Sum: sha256.Sum256(content)}

@@ -202,7 +202,7 @@ func TestInventoryIsAheadOfEveryFileThatGoes(t *testing.T) {
 		t: t, fs: vfs.NewCrashableMem(), next: make(chan struct{}),
 		sample: rand.New(rand.NewPCG(seed, 1)), looked: map[string]int{}, told: map[string]int64{},
 	}
-	// Whether a log is reused or removed is up to how far the flushes have come.
+	// Pebble reuses a log or removes it, depending on how far the flushes have come.
 	const lives, most = 4, 60
 	for i := 0; i < lives || i < most && len(o.unseen()) > 0; i++ {
 		options := busy(&hookFS{FS: o.fs, at: o.below})

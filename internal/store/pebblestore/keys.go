@@ -8,9 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// The keys of the store. They are part of the format level and never change
-// meaning. A key is a kind byte and what follows it; numbers are big endian,
-// so that keys sort by them. tenant has 4 bytes, conv 16, seq and pos 8.
+// The keys of the store. They are part of the format level and never change meaning. A key is a kind byte, followed
+// by the fields below. Numbers are big endian, so that keys sort by them. tenant has 4 bytes, conv 16, seq and pos 8.
 //
 //	m tenant conv seq          one row, as store.AppendRowHead and the wire message
 //	c tenant conv              storepb.Conversation
@@ -29,7 +28,7 @@ import (
 //	identity    store id(8) history id(8) secret(16) partitions(4)
 //	epoch       epoch(8)
 //	commit      uvarint n, uvarint time_ms, uvarint pos; written by every batch
-//	trim        pos(8): the feed is forgotten up to here
+//	trim        pos(8): the feed entries up to this one are removed
 //	scrub       time(8), Unix milliseconds: the last pass of the scrub ended
 //	damaged     the damaged ranges, as JSON; damagedranges.go
 //	ok key      uvarint number: key is sound in the damaged ranges up to that number
@@ -51,7 +50,7 @@ const (
 const (
 	convKeyLen   = 1 + 4 + 16
 	rowKeyLen    = convKeyLen + 8
-	markKeyLen   = convKeyLen + 1 + 8 // the name, and the 0 behind it if there is one, come on top
+	markKeyLen   = convKeyLen + 1 + 8 // without the name, and the 0 after the name if there is one
 	dedupeKeyLen = convKeyLen + 8 + 1
 	feedKeyLen   = 1 + 2 + 8
 	tableKeyLen  = 1 + 1 + 4
@@ -88,7 +87,7 @@ func convRange(kind byte, c im.Key) keyRange {
 	return keyRange{convKey(kind, c), after(convKey(kind, c))}
 }
 
-// keyOf returns the conversation whose id is in the key k.
+// keyOf returns the conversation that the key k names in its first convKeyLen bytes.
 func keyOf(k []byte) im.Key {
 	return im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(k[1:])), Conv: im.ConvID(k[5:convKeyLen])}
 }
@@ -154,7 +153,7 @@ func recordKey(t store.Table, tenant im.Tenant, key []byte) []byte {
 	return append(b, key...)
 }
 
-// after returns the least key that is greater than every key with the prefix b. It changes b.
+// after returns the least key that is greater than every key with the prefix b; nil: there is none. It changes b.
 func after(b []byte) []byte {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i]++; b[i] != 0 {

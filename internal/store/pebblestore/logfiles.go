@@ -73,11 +73,11 @@ func commitOf(repr []byte) (uint64, bool) {
 	}
 }
 
-// checkLogs calls the function each with every batch of the log files that Pebble would replay, and returns the
-// first range of commit numbers that is missing. n is the newest commit in the tables; 0: it is not known, and
-// the log may begin with any commit. Pebble does not notice such a gap: if one bit of the log number in a chunk
-// has changed, it takes the chunk for the end of the file. A loss at the end of the last file is left to the
-// comparison with the witness. Damage that Pebble would refuse is an error.
+// checkLogs calls the function each with every batch of the log files in replayed, the numbers of those that Pebble
+// would replay. It returns the first range of commit numbers that is missing, nil if none is. n is the newest commit
+// in the tables; 0: it is not known, and the log may begin with any commit. Pebble does not notice such a gap: if one
+// bit of the log number in a chunk has changed, it takes the chunk for the end of the file. A loss at the end of the
+// last file is left to the comparison with the witness. Damage that Pebble would refuse is an error.
 func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(repr []byte) error) (*Damaged, error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {

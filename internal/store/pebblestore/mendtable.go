@@ -16,8 +16,8 @@ import (
 // mendAgain is the pause before a table that could not be mended is tried again.
 const mendAgain = 10 * time.Second
 
-// mender mends damaged tables until Close. Otherwise each compaction would meet the damage, and writes stop
-// when too many tables wait for compaction.
+// mender mends damaged tables until Close or a failure. Without it each compaction would meet the damage, and writes
+// stop when too many tables wait for compaction.
 func (s *Store) mender() {
 	tick := time.NewTicker(mendAgain)
 	defer tick.Stop()
@@ -74,8 +74,9 @@ func (s *Store) tableOf(file string) (*table, error) {
 	return nil, nil
 }
 
-// mend replaces a table by its readable part. It closes the database and opens it again, because Pebble keeps
-// the index of a table in memory.
+// mend replaces a table by its readable part, and keeps the old file in a new folder aside. It closes the database
+// and opens it again, because Pebble keeps the index of a table in memory. If the database cannot be opened again,
+// mend ends the store.
 func (s *Store) mend(t table) error {
 	p := s.o.place()
 	lost, err := mendTable(tableOptions(s.o), p.fs, p.db, p.freshTable(), t)
@@ -126,8 +127,8 @@ func (s *Store) mend(t table) error {
 	return s.markNewer(*fresh)
 }
 
-// recordLoss makes a damaged range durable before its table is replaced. If an earlier attempt has ended with
-// errBusy, the range is recorded already.
+// recordLoss makes a damaged range durable before its table is replaced, and returns the range. If an earlier attempt
+// has ended with errBusy, the range is recorded already and keeps its number.
 func (s *Store) recordLoss(t table, lost loss) (*damagedRange, error) {
 	all := slices.Clone(s.damaged())
 	i := slices.IndexFunc(all, func(r damagedRange) bool {
@@ -168,8 +169,8 @@ func (s *Store) markNewer(fresh damagedRange) error {
 	return nil
 }
 
-// newer returns the keys in r that were written after all entries of the range's table, without those that
-// have a mark and those that older ranges have as damaged.
+// newer returns the keys in r that were written after all entries of the range's table, without those whose mark
+// holds for r and those that older ranges have as damaged.
 func (s *Store) newer(r damagedRange, older damagedRanges) (keys [][]byte, err error) {
 	err = s.db.ScanInternal(context.Background(), 0, r.From, r.To,
 		func(k *pebble.InternalKey, _ pebble.LazyValue, _ pebble.IteratorLevel) error {

@@ -43,7 +43,8 @@ type own struct {
 	logged map[string][]byte // the values in the log; nil: deleted
 }
 
-// add notes the records of the store about itself in a batch of the log. Errors: ErrCorrupt.
+// add notes the records of the store about itself that a batch of the log sets or deletes, except the marks of
+// damaged ranges. Errors: ErrCorrupt.
 func (w *own) add(repr []byte) error {
 	if len(repr) < batchrepr.HeaderLen {
 		return fmt.Errorf("a batch of %d bytes: %w", len(repr), store.ErrCorrupt)

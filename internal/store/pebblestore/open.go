@@ -46,9 +46,9 @@ func (o Options) place() place {
 	return p
 }
 
-// Open opens the store in o.Dir, or makes one if the folder holds none. It refuses a store that lacks anything
-// it acked with a *Damaged, and leaves it as it is. A torn end of the log that was never acked is normal. The
-// folder is locked until Close.
+// Open opens the store in o.Dir, or makes one if the folder holds none. If the store lacks anything that it acked,
+// Open returns a *Damaged and leaves the store as it is. A torn end of the log that was never acked is normal. The
+// folder is locked until Close. Errors: *Damaged, ErrOtherStore, ErrNoStore, and those of the system.
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -96,7 +96,7 @@ func (p place) isFolder() error {
 	return nil
 }
 
-// acquire makes the folder and locks it.
+// acquire makes the folder, locks it, and writes the file pid.
 func (p place) acquire() (io.Closer, error) {
 	if err := makeDir(p.fs, p.dir); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, withOwnerHint(err))
@@ -131,7 +131,8 @@ func isHeld(err error) bool {
 	return !ok || n == syscall.EAGAIN
 }
 
-// withOwnerHint adds to a permission error which user must own the files.
+// withOwnerHint adds to a permission error the hint which user must own the files. It returns other errors as they
+// are.
 func withOwnerHint(err error) error {
 	if !errors.Is(err, os.ErrPermission) {
 		return err
@@ -214,7 +215,8 @@ type finding struct {
 	unmarked bool // the store mark is missing
 }
 
-// open opens the store in a folder that is locked, and first makes one if there is none.
+// open opens the store in a folder that is locked. Before that it removes left checkpoints, and makes a store if
+// there is none.
 func open(o Options, p place) (*Store, error) {
 	if err := p.dropCheckpoints(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
@@ -309,7 +311,8 @@ func inspect(o Options, p place) (*finding, error) {
 }
 
 // read reads the store's records about itself. lost has the first range of commits that the log lacks, nil if
-// none are missing. Errors: *unreadable, and those of the system.
+// none are missing. Errors: *unreadable, those of the system, and one for a format or a number of partitions that
+// this program does not serve.
 func (f *finding) read(o Options, p place) (lost *Damaged, err error) {
 	g := &guard{FS: unreplayed{p.fs}, dir: p.db, out: newFailure(o.Log), inv: f.inv}
 	db, err := openPebble(o, g)
@@ -350,13 +353,14 @@ func asUnreadable(err error) error {
 }
 
 // isSystemError tells an error of the system, such as a lack of permissions or of file descriptors, from one
-// about the content of the files.
+// about the content of the files. A missing file counts as content.
 func isSystemError(err error) bool {
 	var no syscall.Errno
 	return errors.As(err, &no) && no != syscall.ENOENT
 }
 
-// openPebble opens the database that g guards. If g has no witness, it opens it for reading only.
+// openPebble opens the database that g guards; without a witness in g, for reading only. If the store fails
+// meanwhile, it returns that error and leaves the goroutine that opens behind.
 func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po := pebbleOptions(o, apart{g}, g.out)
 	po.ReadOnly = g.wit == nil
@@ -395,7 +399,8 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	}
 }
 
-// load reads the store's records about itself.
+// load reads the store's records about itself. It refuses a format or a number of partitions that this program does
+// not serve.
 func (f *finding) load(w *own) error {
 	get := w.get
 	format, err := get(keyFormat)
@@ -517,7 +522,8 @@ func fillNew(o Options, p place, w *witness, id identity) error {
 	return err
 }
 
-// start opens the database that inspect found sound.
+// start opens the database that inspect found sound, for writing. It writes both commit slots of the witness and a
+// new seal.
 func start(o Options, p place, f *finding) (*Store, error) {
 	w, err := openWitness(p.fs, p.witness, f.id.store)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options configure a store. The zero value of a field stands for its default.
+// Options configure a store. The zero value of a field stands for its default: the number or the "nil:" in its
+// comment.
 type Options struct {
-	Dir string // made if it is missing
-	FS  vfs.FS // nil: the disk
-	Log *slog.Logger
-	Now func() time.Time // wall clock of the commit times
+	Dir string           // made if it is missing
+	FS  vfs.FS           // nil: the disk
+	Log *slog.Logger     // nil: nothing is logged
+	Now func() time.Time // wall clock of the commit times; nil: time.Now
 
 	CacheBytes    int64 // block cache, 256 MiB; memtables are reserved out of it
 	MemTableBytes int64 // an eighth of the cache, at most 32 MiB; four of them may wait for the disk
@@ -23,12 +24,12 @@ type Options struct {
 
 	StoreID      uint64 // the folder must hold this store; 0: any, and a new one only where none was before
 	Mark         string // file outside the folder that says how far the store has come; empty: none
-	AcceptCopies bool   // open a folder whose files are copies, too
+	AcceptCopies bool   // open also a folder whose files are copies
 
 	MinFreeBytes int64                  // appends are refused while the disk has less, 256 MiB; negative: no limit
 	BallastBytes int64                  // a file given up when the disk is nearly full, 64 MiB; negative: none
 	FreeBytes    func() (uint64, error) // what the disk has left; nil: ask the FS
-	FreeFiles    func() (uint64, error) // how many files (inodes) may still be made; nil: ask the file system of Dir
+	FreeFiles    func() (uint64, error) // how many files (inodes) may still be made; nil: ask the disk
 
 	CheckEvery time.Duration // interval of the checks of free space and of hung syncs, 1 s
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
@@ -38,7 +39,7 @@ type Options struct {
 
 	tune      func(*pebble.Options) // for tests: smaller files
 	sealShare time.Duration         // for tests: seals take at most 1/sealShare of the time, 100
-	anyState  bool                  // repair a store that may be an earlier state, too
+	anyState  bool                  // take also a store that may be an earlier state; set by Renew
 }
 
 func (o Options) withDefaults() Options {
@@ -101,10 +102,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// pebbleFormat is the newest format of the pinned Pebble: it has offsets in
-// the log that tell damage from a torn end, and checksums in the footers of
-// tables. Raising it makes a store unreadable to older Petrels, so it comes
-// with a new store.FormatLevel.
+// pebbleFormat is the newest format of the pinned Pebble: it has offsets in the log that tell damage from a torn end,
+// and checksums in the footers of tables. A higher format makes a store unreadable to older Petrels, so it comes with
+// a new store.FormatLevel.
 const pebbleFormat = pebble.FormatValueSeparation
 
 // stopWritesAt is the number of overlapping tables in L0 at which all writes stop.

@@ -1,5 +1,5 @@
-// Package pebblestore is the embedded store: Pebble behind the contract of
-// package store, with one feed for all partitions. The keys are in keys.go.
+// Package pebblestore is the embedded store: it implements package store on Pebble, with one feed for all partitions.
+// The keys are in keys.go.
 //
 // append.go puts a commit into the queue. commit.go writes the queued commits to Pebble's log, waits for one sync
 // of all of them, writes the witness, and calls done. The witness (witness.go) is a second file that says how far
@@ -10,12 +10,12 @@
 //
 // # What a start notices
 //
-// A start is refused, and changes nothing, if one of these is true:
+// A start is refused, and changes neither the database nor the witness, if one of these is true:
 //
 //   - The log has lost its end: its newest commit is below the one in the witness.
-//   - A log file is missing, cut, or ends early in the middle.
+//   - A log file is missing or damaged, or the log lacks commits between others that it has.
 //   - The manifest is missing, cut, damaged, or another one.
-//   - A marker or the witness is missing.
+//   - One of Pebble's marker files or the witness is missing.
 //   - A table is missing or has another size.
 //
 // A damaged block of a table is noticed by the read that needs it, and only this read fails. mendtable.go then
@@ -39,9 +39,9 @@
 //
 // # What nobody notices
 //
-//   - The whole disk is set back to an earlier snapshot, with the store mark, or there is no store mark. rollback.go
-//     notices only a copied folder, a store mark that is ahead of the store, and the proof of a client. (A restored
-//     backup has a new history id.)
+//   - The whole disk is set back to an earlier snapshot, and the store mark with it, or there is no store mark.
+//     rollback.go notices only a copied folder, a store mark that is ahead of the store or of another history, and the
+//     proof of a client. (A restored backup has a new history id.)
 //   - Two faults at once: the newer commit slot of the witness is damaged, and the log has lost just the commits
 //     that only this slot covered. These are the commits of the last write of the witness.
 //   - A file is replaced by another valid one, or is damaged in a way that CRC-32C does not show (one in four
@@ -66,7 +66,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// errClosed is returned by every method after Close.
+// errClosed is the error of reads and writes after Close.
 var errClosed = errors.New("store is closed")
 
 // feed is the only feed of an embedded store.
@@ -84,7 +84,7 @@ type Store struct {
 	// Only writeLog uses these fields, and Open before it starts writeLog.
 	last   last // the newest commit, perhaps not durable yet
 	epoch  im.Epoch
-	holder uint64 // in epoch; not on the disk, since every start takes the feed over again
+	holder uint64 // the writer in epoch; not on the disk, since every start takes the feed over again
 	trim   im.Pos
 
 	queue   queue
@@ -104,7 +104,7 @@ type Store struct {
 	space         space
 	mark          *markfile.Keeper
 	sealing       sealing
-	stalled       atomic.Bool   // a commit hangs in the disk
+	stalled       atomic.Bool   // the oldest queued commit has waited longer than StallAfter
 	stop          chan struct{} // closed by Close: ends the goroutines in tasks
 	tasks         sync.WaitGroup
 
@@ -176,7 +176,7 @@ func (s *Store) Writable() error {
 	return nil
 }
 
-// Stats implements store.Store. DiskBytes leaves the ballast out.
+// Stats implements store.Store. DiskBytes leaves the ballast out. Sizes are 0 if the store is closed or has failed.
 func (s *Store) Stats() store.Stats {
 	t := store.Stats{
 		Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load(), DamageMet: s.damage.met.Load(),
@@ -192,9 +192,9 @@ func (s *Store) Stats() store.Stats {
 	return t
 }
 
-// Close waits for the calls that are under way and closes the store. Appends
-// that have returned get their done before it returns. A store that has failed
-// is abandoned instead: Pebble may wait for the disk for ever.
+// Close waits for the calls that are under way, calls done for every append that has returned, and closes Pebble
+// and the files. If the store has failed, Close does not wait for the calls and does not close Pebble, because that
+// may wait for the disk for ever. A second call returns nil at once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closing {
@@ -253,7 +253,7 @@ func (s *Store) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.E
 	return epoch, pos, nil
 }
 
-// stands returns the holder and position of the feed after the newest commit.
+// stands returns the epoch, holder and position of the feed after the newest commit.
 func (s *Store) stands() store.Holder {
 	return store.Holder{Epoch: s.epoch, Holder: s.holder, Pos: s.last.pos}
 }

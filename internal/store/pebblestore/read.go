@@ -57,8 +57,8 @@ func (s *Store) lookup(key []byte) ([]byte, error) {
 	return v, asRead(closer.Close())
 }
 
-// read runs f between enter and leave. If the store fails meanwhile, the result of f is discarded: it may not
-// be durable.
+// read runs f between enter and leave. If the store fails meanwhile, read returns that error, so that callers drop
+// what f has read: it may not be durable.
 func (s *Store) read(ctx context.Context, f func() error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -138,9 +138,9 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err erro
 	return row, nil
 }
 
-// lastSound returns an error if rows above row, the last one that is there, may have been lost. They were not
-// if row was appended after the loss: its owner knew the head. A rewritten row proves nothing about the rows
-// above it, so then the row below it is judged in the same way.
+// lastSound returns ErrCorrupt if rows above row may have been lost. row is the last row of c that is there, nil if
+// none is. If row was appended after the loss, none is lost above it: its writer knew the head of c. A rewritten row
+// proves nothing about the rows above it, so then the row below it is judged in the same way.
 func (s *Store) lastSound(c im.Key, row *store.Row) error {
 	rows := convRange(kindRow, c)
 	from := rows.From

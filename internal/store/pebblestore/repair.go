@@ -11,12 +11,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// ErrSound is returned by Repair for a store that Open takes.
+// ErrSound is returned by Repair for a store in which neither a start nor a read of all tables finds a fault.
 var ErrSound = errors.New("the store is sound: there is nothing to repair")
 
-// Report is what Repair found and did.
+// Report is what Repair, Renew or Restore found and did.
 type Report struct {
-	Found *Damaged // why Open refused the store
+	Found *Damaged // why Open refused the store, or that stored data is damaged; nil: no fault was found
 
 	Recovered   uint64 // number of the last commit that is kept
 	RecoveredMs uint64 // its time, Unix milliseconds
@@ -34,16 +34,16 @@ type Report struct {
 	More     bool     // entries at the ends of conversations may be lost too, and nothing is left that shows it
 }
 
-// Repair accepts the loss of a store that Open refuses. It keeps the longest unbroken run of commits and sets
-// the rest aside. It draws a new history id, which tells clients to drop their stored state, and raises the
-// epoch, which ends all earlier writers.
+// Repair accepts the loss of a store that Open refuses with a *Damaged, except a Rewound one, or whose tables are
+// damaged. It keeps the longest unbroken run of commits and sets the rest aside. It draws a new history id, which
+// tells clients to drop their stored state, and raises the epoch, which ends all earlier writers.
 //
 // Of a missing or damaged table it keeps the readable part. Lost rows become placeholders, so the seqs of a
 // conversation stay without holes, and the report names these rows. ErrSound means that neither a start nor a
 // read of all tables finds a fault.
 func Repair(o Options) (Report, error) { return repairLocked(o, repair) }
 
-// repairLocked runs repair while it holds the lock of the folder.
+// repairLocked runs the function repair while it holds the lock of the folder.
 func repairLocked(o Options, repair func(Options, place) (Report, error)) (Report, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -303,8 +303,8 @@ type logCut struct {
 	keep int64 // 0: the whole file is removed
 }
 
-// cutLogs keeps the longest unbroken run of commits after the last one in the tables. If a damaged table may
-// have had the record of that commit, the run begins where the log begins.
+// cutLogs keeps the longest unbroken run of commits after base, the last one in the tables, and sets the rest of the
+// log aside. If a damaged table may have had the record of base, the run begins where the log begins.
 func (p place) cutLogs(base *last, bad []table, r *Report) error {
 	if slices.ContainsFunc(bad, func(t table) bool { return t.whole.has(keyCommit) }) {
 		base = nil
@@ -362,7 +362,7 @@ func follow(l wal.LogicalLog, n uint64, any bool) (keep int64, reached uint64, g
 	return keep, n, gap, gap || err == nil
 }
 
-// setAside copies the log files of cuts into a folder of their own and cuts the originals.
+// setAside copies the log files of cuts into the folder r.Aside, and cuts or removes the originals.
 func (p place) setAside(cuts []logCut, r *Report) error {
 	if len(cuts) == 0 {
 		return nil
@@ -395,8 +395,8 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 	return nil
 }
 
-// finish gives the store a new history id and, last, a new witness. Until the new witness is renamed into its
-// place, Open refuses the store as before.
+// finish gives the store a new history id, a higher epoch and a new witness. Until the new witness is renamed into its
+// place, Open refuses the store as before. After that finish removes the file repairing, and calls accept.
 func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
 	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newFailure(o.Log)})

@@ -16,7 +16,8 @@ import (
 )
 
 // A repair replaces each damaged table by its readable part (mendTable), and then settles the damaged ranges.
-// Lost rows become placeholders. A key whose lost version may be newer is deleted, and the report names it.
+// Lost rows become placeholders. A row, member or record whose lost version may be newer is deleted, and the report
+// names it unless the repair makes it anew.
 
 // settle ends the damaged ranges of a store whose tables can all be read.
 func (p place) settle(o Options, ranges damagedRanges, r *Report) error {
@@ -80,7 +81,7 @@ type settler struct {
 	ranges damagedRanges
 	r      *Report
 	last   last
-	heads  map[im.Key]im.Seq // highest seqs that the feed names, of conversations with rows in ranges
+	heads  map[im.Key]im.Seq // highest seqs that the feed names, of the conversations for which concerns is true
 	b      *pebble.Batch
 }
 
@@ -220,7 +221,8 @@ func (s *settler) each(r keyRange, fn func(key, value []byte) error) error {
 	return s.scan(context.Background(), r.From, r.To, func(k, v []byte) (bool, error) { return true, fn(k, v) })
 }
 
-// readFeed notes in heads which rows the feed names, and trims the feed up to its last missing entry.
+// readFeed notes in heads the highest seq that the feed names for each conversation that may have lost something, and
+// trims the feed up to its last missing entry.
 func (s *settler) readFeed() error {
 	v, err := s.get(keyTrim)
 	if err != nil {
@@ -340,8 +342,9 @@ func (s *settler) lostRowsOnly(r damagedRange, convs map[im.Key]bool) (bool, err
 	return missing > 0 && missing == r.Entries, nil
 }
 
-// dropOlder deletes the keys of a range whose lost version may be newer. That may have recalled a row, removed
-// a member or revoked a token. Head records and cursors stay, and so do keys that are written only once.
+// dropOlder deletes the rows, members and records in a range whose lost version may be newer: it may have recalled a
+// row, removed a member or revoked a token. Head records, cursors and marks beside rows stay, and so do keys that are
+// written only once.
 func (s *settler) dropOlder(r damagedRange) error {
 	return s.commit(func() error {
 		return s.each(r.keyRange, func(k, _ []byte) error {
@@ -370,7 +373,8 @@ const (
 func derived(c im.Key) bool { return c.Conv.Kind() == im.Direct || c.Conv.Kind() == im.Inbox }
 
 // rebuildRecord makes the head record of a group anew, if it is gone and there are rows. The title and the key
-// are lost: only the record had them. The record of a direct conversation comes back with the next message.
+// are lost: only the record had them. Of a direct conversation or an inbox rebuildRecord only reports the loss: the
+// record of a direct conversation comes back with the next message.
 func (s *settler) rebuildRecord(c im.Key) error {
 	v, err := s.get(convKey(kindConversation, c))
 	if err != nil || v != nil {

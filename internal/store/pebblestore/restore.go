@@ -44,9 +44,9 @@ type Restored struct {
 }
 
 // Restore makes the store in o.Dir from a backup, checks every byte of it, and draws a new history id, which
-// tells clients to drop their stored state. It refuses a folder that is in use or holds anything of a store.
-// Until the restore is complete, and after a failure, Open refuses the folder and makes no store in it: a
-// server that starts by itself would serve an empty one. Errors: *BadBackup.
+// tells clients to drop their stored state. It refuses a folder that is in use, or that holds anything but belongings
+// and an unfinished restore. Until the restore is complete, and after a failure, Open refuses the folder and makes no
+// store in it: otherwise a server that starts by itself would serve an empty one. Errors: *BadBackup, and others.
 func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -129,7 +129,8 @@ func (p place) empty(dir string) {
 // line, and what a new disk has.
 var belongings = []string{"lock", "pid", backupLock, "admin.key", "tokens", "lost+found"}
 
-// prepare refuses a folder that holds anything else, and removes the remains of an unfinished restore.
+// prepare refuses a folder that holds anything but belongings and the remains of an unfinished restore, and removes
+// these remains.
 func (p place) prepare() error {
 	names, err := p.fs.List(p.dir)
 	if err != nil {
@@ -203,8 +204,8 @@ func (c *copier) takeAll(from, to string, m *Manifest) error {
 	return nil
 }
 
-// check reads a file of the backup in dir, writes it to out, and compares it with the manifest. Errors:
-// *BadBackup.
+// check reads a file of the backup in dir, writes it to out, and compares it with f, its entry in the manifest.
+// Errors: *BadBackup, and those of the system.
 func (c *copier) check(out io.Writer, dir string, f File) error {
 	bad := func(what string, args ...any) error { return &BadBackup{dir, f.Name, fmt.Sprintf(what, args...)} }
 	path := c.fs.PathJoin(dir, f.Name)
@@ -314,7 +315,7 @@ func verifyBackup(ctx context.Context, o Options, dir string, progress func(read
 	return v, note(err)
 }
 
-// readThrough reads all tables of the store in dir. Errors: *BadBackup.
+// readThrough reads all tables of the store in dir. Errors: *BadBackup, and those of the system.
 func readThrough(o Options, dir string) error {
 	bad := func(err error) error {
 		return &BadBackup{Folder: dir, What: fmt.Sprintf("the store was damaged before the backup was made: %v", err)}

@@ -12,8 +12,8 @@ import (
 // noteWait bounds how long Refute waits for its note to be written: the disk may hang.
 const noteWait = 500 * time.Millisecond
 
-// Refute implements store.Store. It writes a note into the folder, a file that makes Open refuse the store
-// until Renew.
+// Refute implements store.Store. It writes a note into the folder, a file that makes Open refuse the store until
+// Renew. If that takes longer than noteWait, it ends the store without the note.
 func (s *Store) Refute(proof string) {
 	noted := make(chan error, 1)
 	go func() { noted <- s.place.note(proof) }() // not waited for longer than noteWait: the process ends then
@@ -51,8 +51,9 @@ func (f *finding) checkRewound(o Options, p place) error {
 	return f.checkStoreMark(o)
 }
 
-// checkCopied refuses a folder that was restored from a copy. It is called before the files are checked: in a
-// copy of hard links the witness is newer than the logs, and a repair would take that for a loss and not ask.
+// checkCopied refuses a folder that was restored from a copy. It is called before the files are checked. In a copy
+// made of hard links the witness is newer than the logs: the later checks would call that a loss, which Repair
+// accepts, and not an earlier state, which only Renew accepts.
 func (f *finding) checkCopied(o Options, p place) error {
 	if o.AcceptCopies || o.anyState {
 		return nil
@@ -92,8 +93,8 @@ func renew(o Options, p place) (Report, error) {
 	return r, nil
 }
 
-// accept removes the note of Refute, and writes a new store mark unless the mark is of a store in another
-// folder. It is called when the store has its new history id.
+// accept removes the note of Refute. If o.Mark is set, it writes a new store mark, unless the mark is of a store in
+// another folder that still exists. It is called when the store has its new history id.
 func (p place) accept(o Options, f *finding) error {
 	if err := p.removeFile(p.rewound); err != nil || o.Mark == "" {
 		return err

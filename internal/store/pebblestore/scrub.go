@@ -13,7 +13,7 @@ import (
 // keyScrub is the key of the time at which the last pass ended.
 var keyScrub = []byte("sscrub")
 
-// scrubFirst is how long after a start the first pass begins at the earliest.
+// scrubFirst is the least time between a start and its first pass, unless ScrubEvery is shorter.
 const scrubFirst = time.Minute
 
 // scrub reads all tables once in ScrubEvery, slowly, until Close, to find damage before a reader does.
@@ -59,7 +59,8 @@ func (s *Store) scrubbed() (at time.Time, err error) {
 	return at, err
 }
 
-// scrubPass reads all tables that are in use when it begins.
+// scrubPass reads all tables that are in use when it begins, notes the damaged ones, and stores the time of its end.
+// If the store closes or fails meanwhile, it returns nil without that.
 func (s *Store) scrubPass() error {
 	if err := s.enter(); err != nil {
 		return err

@@ -28,8 +28,8 @@ func newStoreMark(dir string, id identity, l last) storeMark {
 	return storeMark{Store: hex(id.store), History: hex(id.history), Commit: l.n, TimeMs: l.timeMs, Folder: dir}
 }
 
-// elsewhere tells whether the mark is of a store in another folder than dir, and that store still exists. So a
-// trial restore beside the store does not take over its mark.
+// elsewhere tells whether the mark is of a store in another folder than dir that still exists. So a trial restore
+// beside the store does not take over its mark.
 func (m *storeMark) elsewhere(dir string) bool {
 	theirs, err := os.Stat(m.Folder)
 	if err != nil {
@@ -62,7 +62,8 @@ func (m storeMark) encode() []byte {
 	return append(b, '\n')
 }
 
-// checkStoreMark refuses the store if the store mark is of another store or history, or is ahead of it.
+// checkStoreMark refuses the store if the store mark is of another store or history, or is ahead of it. If there is
+// no mark, it sets unmarked. Errors: ErrOtherStore, *Damaged, and those of reading the mark.
 func (f *finding) checkStoreMark(o Options) error {
 	if o.Mark == "" {
 		return nil

@@ -57,7 +57,7 @@ func asDamage(err error) error {
 	return err
 }
 
-// tableReader is a table file, open for reading.
+// tableReader is a table file, open for reading. It turns disk errors about the content into damage.
 type tableReader struct {
 	vfs.File
 	read func(bytes int) // is called before each read with its number of bytes; may be nil
@@ -78,7 +78,7 @@ func tableOptions(o Options) *pebble.Options {
 	return po
 }
 
-// openTable opens a table for reading.
+// openTable opens a table for reading. See tableReader for the function read.
 func openTable(po *pebble.Options, fs vfs.FS, path string, read func(int)) (*sstable.Reader, error) {
 	f, err := fs.Open(path)
 	if err != nil {
@@ -97,8 +97,8 @@ func openTable(po *pebble.Options, fs vfs.FS, path string, read func(int)) (*sst
 	return r, nil
 }
 
-// checkTable reads a table and compares its checksums. damage describes the fault of the table; err is an
-// error of the system.
+// checkTable reads a table and compares its length and checksums. damage describes the fault of the table, also a
+// missing file; err is an error of the system.
 func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(int)) (damage, err error) {
 	path := fs.PathJoin(dir, t.name)
 	st, err := fs.Stat(path)
@@ -129,14 +129,14 @@ type loss struct {
 	entries uint64 // 0: not known
 }
 
-// of returns the damaged range number n: the one that l leaves in table t.
+// of returns l as the damaged range with the number n, in the table t.
 func (l loss) of(t table, n uint64) damagedRange {
 	return damagedRange{keyRange: l.keyRange, N: n, File: t.name, MaxSeq: t.maxSeq, Entries: l.entries}
 }
 
-// salvage adds to w the entries of a table before its first damaged block and after its last one, and returns
-// the range between them; nil: all entries were read. A missing table, or one with an unreadable index, is lost
-// as a whole. w may be nil.
+// salvage adds to w the entries of a table before its first damaged block and after its last one, and the deletions
+// of ranges. It returns the range between the damaged blocks; nil: all entries were read. A missing table, or one
+// with an unreadable index, is lost as a whole. With a nil w it only reads. Errors: errTransient, and others.
 func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawWriter) (*loss, error) {
 	r, err := openTable(po, fs, path, nil)
 	if err != nil {
@@ -204,7 +204,7 @@ func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawW
 // errTransient is the error of a table that reads differently the second time.
 var errTransient = errors.New("the table changes while it is read")
 
-// deletions copies the deletions of ranges. It gives up unreadable ones. They cover only rows below first_seq,
+// deletions copies the deletions of ranges to w, and omits unreadable ones. They cover only rows below first_seq,
 // feed entries below the trim, and marks of damaged ranges that a repair has ended, and nobody reads those. All
 // other keys are deleted one by one: if the deletion of a range is lost, its keys come back without a trace.
 func deletions(r *sstable.Reader, w sstable.RawWriter) error {
@@ -228,8 +228,9 @@ func deletions(r *sstable.Reader, w sstable.RawWriter) error {
 	return err
 }
 
-// mendTable makes a new file, to, with the readable part of table t. The file gets the size that Pebble's
-// manifest has for the table. The surplus bytes lie before the footer, where nothing refers to them.
+// mendTable makes a new file, to, with the readable part of table t, and returns the lost part, nil if there is none.
+// The file gets the size that Pebble's manifest has for the table. The surplus bytes lie before the footer, where
+// nothing refers to them. If the readable part does not fit into this size, mendTable fails.
 func mendTable(po *pebble.Options, fs vfs.FS, dir, to string, t table) (*loss, error) {
 	format := pebbleFormat.MaxTableFormat()
 	for _, smaller := range []bool{false, true} {
@@ -275,7 +276,8 @@ func (w tableWriter) Finish() error { return errors.Join(w.file.Sync(), w.file.C
 // Abort implements objstorage.Writable.
 func (w tableWriter) Abort() { _ = w.file.Close() } // the table is written again
 
-// pad moves the footer of a file to the end of a larger one.
+// pad makes a file longer: from and to are its old and its new length, and footer is the length of its footer, which
+// pad moves to the new end. The file is durable when pad returns.
 func pad(fs vfs.FS, path string, from, to int64, footer int) error {
 	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {

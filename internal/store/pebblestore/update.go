@@ -54,7 +54,7 @@ func (s *Store) put(b *pebble.Batch, p *store.RecordPut) error {
 	return b.Set(key, p.Value, nil)
 }
 
-// dropChunk is the number of keys that one write deletes: few enough that no append waits long for it.
+// dropChunk is about how many keys one write deletes at most: few enough that no append waits long for it.
 const dropChunk = 1000
 
 // DropRows implements store.Store.
@@ -66,8 +66,8 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 			return s.dedupeBelow(c, from, below)
 		})
 	}
-	// Marks are deleted one by one: if the end of a table is damaged, a deletion of a range is
-	// lost without a trace, and the marks would be back (tables.go, deletions).
+	// Marks are deleted one by one. If the end of a table is damaged, a deletion of a range is lost without a trace,
+	// and the marks would be back (tables.go, deletions).
 	for _, k := range store.MarkKinds() {
 		if err == nil {
 			err = s.dropKeys(ctx, kindOfMarks(c, k), func(from []byte) ([][]byte, []byte,
@@ -110,7 +110,7 @@ func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte
 	return nil
 }
 
-// marksBelow reads dropChunk marks of a kind, beginning at the key from. It returns the keys of those whose
+// marksBelow reads at most dropChunk marks of a kind, beginning at the key from. It returns the keys of those whose
 // seqs are less than below, and the key from which to continue; nil: there are no more marks.
 func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte,
 	below im.Seq) (keys [][]byte, next []byte, err error) {
@@ -134,7 +134,7 @@ func (s *Store) marksBelow(c im.Key, k store.MarkKind, from []byte,
 	return keys, next, err
 }
 
-// readRange calls scan between enter and leave.
+// readRange calls scan between enter and leave, without a limit of time.
 func (s *Store) readRange(lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
 	ctx := context.Background()
 	return s.read(ctx, func() error { return s.scan(ctx, lower, upper, fn) })

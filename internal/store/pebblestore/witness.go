@@ -15,11 +15,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The witness file has four slots of slotBytes, written in place. A commit is acked only after its number is
-// in the file, so the next start notices a log or a manifest that has lost its end.
+// The witness file has four slots of slotBytes, written in place. A commit is acked only after its number or a
+// higher one is in the file, so the next start notices a log or a manifest that has lost its end.
 //
 //	slot 0, 1   the newest durable commit; they are written in turn, so a torn write leaves the other
-//	slot 2, 3   the inventory, the same in both; they are written one after the other
+//	slot 2, 3   the inventory (inventory.go), the same in both; they are written one after the other
 //
 // A commit slot is magic(8) store id(8) n(8) time_ms(8) log(8) crc(4). An inventory slot is magic(8) store id(8)
 // length(4) inventory crc(4). Numbers are big endian. The CRC is a CRC-32C of the bytes before it.
@@ -38,7 +38,7 @@ type commitSlot struct {
 	store  uint64
 	n      uint64
 	timeMs uint64
-	log    uint64 // number of the newest log file
+	log    uint64 // number of the newest log file in the inventory
 }
 
 func (t commitSlot) encode() []byte {
@@ -69,7 +69,7 @@ type slots [witnessBytes]byte
 
 func (s *slots) slot(i int) []byte { return s[i*slotBytes : (i+1)*slotBytes] }
 
-// commit returns the newer one of the two commit slots.
+// commit returns the newer one of the two commit slots, or the only one that can be read.
 func (s *slots) commit() (commitSlot, error) {
 	a, okA := parseCommitSlot(s.slot(0))
 	b, okB := parseCommitSlot(s.slot(1))
@@ -84,7 +84,7 @@ func (s *slots) commit() (commitSlot, error) {
 	return a, nil
 }
 
-// inventory returns the newer one of the two inventories.
+// inventory returns the newer one of the two inventories, or the only one that can be read.
 func (s *slots) inventory() (inventory, error) {
 	a, errA := parseInventory(s.slot(2))
 	b, errB := parseInventory(s.slot(3))
@@ -97,7 +97,7 @@ func (s *slots) inventory() (inventory, error) {
 	return a, nil
 }
 
-// readWitness reads the file at path. A short file has unreadable slots.
+// readWitness reads the file at path. Slots behind the end of a short file are left empty, and count as unreadable.
 func readWitness(fs vfs.FS, path string) (*slots, error) {
 	f, err := fs.Open(path)
 	if err != nil {
@@ -157,21 +157,21 @@ func syncDir(fs vfs.FS, dir string) error {
 	return err
 }
 
-// witness is the open witness file. One goroutine calls commit; any goroutine that changes files calls
+// witness is the open witness file. One goroutine at a time calls commit. Any goroutine that changes files calls
 // inventory.
 type witness struct {
 	id    uint64
 	write func(b []byte, at int64) error // durable when it returns
 	close func() error
-	log   atomic.Uint64 // number of the newest log file
+	log   atomic.Uint64 // number of the newest log file in the inventory
 	next  int           // the commit slot to write
 
 	mu   sync.Mutex // tier 0; held during the write, so that inventories are written in their order
 	turn uint64     // of the inventory on disk
 }
 
-// openWitness opens the file for writing. On the disk a write is one system
-// call that returns when the data is durable.
+// openWitness opens the file for writing. On the disk a write is one system call that returns when the data is
+// durable.
 func openWitness(fs vfs.FS, path string, id uint64) (*witness, error) {
 	w := &witness{id: id}
 	if fs == vfs.Default {

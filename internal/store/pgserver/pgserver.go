@@ -66,7 +66,7 @@ type Server struct {
 	made     atomic.Int64  // databases
 }
 
-// limit bounds each operation of a server. Only a faulty one takes that long.
+// limit bounds each wait for a server. Only a faulty server takes that long.
 const limit = time.Minute
 
 // Start makes a server with data of its own and starts it.
@@ -221,8 +221,7 @@ func (s *Server) write(name, text string) error {
 	return os.Chown(path, int(s.cred.Uid), int(s.cred.Gid))
 }
 
-// Start starts the server, which must not be running, on its port, and returns
-// when it answers.
+// Start starts the server, which must not be running, on its port, and returns when it answers.
 func (s *Server) Start() error {
 	if s.Port == 0 {
 		var err error
@@ -259,7 +258,7 @@ func (s *Server) run(started chan<- error) {
 	}
 }
 
-// wait returns when the server answers.
+// wait returns nil when the server answers, and an error if the server ends or does not answer within limit.
 func (s *Server) wait() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -302,9 +301,8 @@ func (s *Server) create(from string) (string, error) {
 // templateName is the database that Template makes.
 const templateName = "petrel_template"
 
-// Template makes the database that Copy copies from then on. fill opens a store in it and
-// closes it. Template deletes all rows of the store, so that each copy becomes a store of
-// its own.
+// Template makes the database that Copy copies from then on. fill opens a store in it and closes it. Then Template
+// deletes all rows of the store, so that each copy becomes a store of its own.
 func (s *Server) Template(fill func(dsn string) error) error {
 	if err := s.Exec("postgres", "CREATE DATABASE "+templateName+" STRATEGY file_copy"); err != nil {
 		return err
@@ -469,7 +467,7 @@ func (s *Server) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Pause stops all processes of the server where they are, or lets them go on.
+// Pause stops all processes of the server where they are; with a false stop it lets them go on.
 func (s *Server) Pause(stop bool) error {
 	if stop {
 		return process.Freeze(family(s.PID())...)
@@ -537,8 +535,7 @@ func First(ctx context.Context, c *pgx.Conn) int {
 	return first
 }
 
-// Kill ends all processes of the server at once, as kill -9 does. Start brings
-// it back.
+// Kill ends all processes of the server at once, as kill -9 does. After it Start can start the server again.
 func (s *Server) Kill() error {
 	if err := s.Pause(true); err != nil { // so that no process ends in order when another one is gone
 		return err
@@ -566,7 +563,8 @@ func alive(pid int) bool {
 	return f != nil && (len(f) == 0 || f[0][0] != 'Z' && f[0][0] != 'X')
 }
 
-// Stop ends the server in order and cuts its connections off.
+// Stop shuts the server down in order and cuts its connections off. If that takes longer than limit, it kills the
+// server and returns an error.
 func (s *Server) Stop() error {
 	select {
 	case <-s.ended:

@@ -88,7 +88,7 @@ e AS (INSERT INTO petrel.feed (part, pos, entry) SELECT id, pos, entry FROM f)`,
 	return s.String()
 }
 
-// statement collects the parameters of one append. It is reused.
+// statement collects the parameters of one statement that appends batches. It is reused.
 type statement struct {
 	mask   mask
 	arrays [blocks][]array

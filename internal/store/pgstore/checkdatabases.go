@@ -8,8 +8,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Check tells whether a node could open the databases: whether each server answers, lets the user in, is new
-// enough, takes writes and, with RequireStandby, has a standby. It changes nothing. Errors: *Problem.
+// Check returns an error unless each server answers, lets the user in, is new enough, takes writes and, with
+// RequireStandby, has a standby. It does not look at the store in the databases, and changes nothing. If the remedy is
+// known, the error wraps a *Problem.
 func Check(ctx context.Context, o Options) error {
 	o.Log = slog.New(slog.DiscardHandler)
 	o = o.withDefaults()

@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Whatever a read meets that is not what was stored under its key is damage: a
-// bit that flipped, a value that was cut, one that stands under another key.
+// A read returns ErrCorrupt for a value that differs from the one stored under its key: a flipped bit, a cut value, the
+// value of another key.
 func TestValueThatWasNotStoredSoIsCorrupt(t *testing.T) {
 	c, other := conv(1, 0), conv(1, 1)
 	ctx := t.Context()

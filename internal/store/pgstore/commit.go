@@ -20,8 +20,8 @@ import (
 // errUnfit is the error of a batch that cannot be encoded, before anything is sent.
 var errUnfit = errors.New("batch cannot be encoded")
 
-// maxGroupBytes bounds the rows of one statement. More rows would not make a row cheaper, and PostgreSQL
-// takes far more.
+// maxGroupBytes is the size of the rows of a statement, in bytes, above which no further batch joins it. More rows
+// would not make a row cheaper, and PostgreSQL takes far more.
 const maxGroupBytes = 8 << 20
 
 // appended is a batch between Append and its answer.
@@ -112,7 +112,7 @@ func (c *committer) close() (empty bool) {
 	return len(c.queue) == 0
 }
 
-// stalled tells whether appends would wait for a long time.
+// stalled tells whether the committer has no connection, or the statement under way has taken longer than StallAfter.
 func (d *database) stalled() bool {
 	at := d.begun.Load()
 	return d.down.Load() || at != 0 && time.Since(time.Unix(0, at)) > d.o.StallAfter
@@ -218,8 +218,9 @@ func (d *database) outOfReach(a *appended) error {
 	return fmt.Errorf("append to feed %d: %w: database %s is out of reach", a.in.Feed, store.ErrStalled, d.name)
 }
 
-// commitOpen runs the statement of a group. If the server refuses the statement for its content, each batch is
-// tried alone, so that one bad batch does not fail the others.
+// commitOpen runs the statement of a group, up to four times while the server asks for a retry, and sets the outcome
+// of each batch. If the server refuses the statement for its content, each batch is tried alone, so that one bad batch
+// does not fail the others. The feed of the bad batch takes nothing until a takeover.
 func (d *database) commitOpen(group []*appended) {
 	if d.conn == nil { // an earlier batch of the group has lost it
 		for _, a := range group {
@@ -265,8 +266,9 @@ func (d *database) commitOpen(group []*appended) {
 	}
 }
 
-// tryAppend runs the statement once. If the outcome is certain, it sets that of each batch; else it returns an
-// error.
+// tryAppend runs the statement once. If the server answers without error and warning, it sets the outcome of each
+// batch: durable, or ErrStale. Otherwise it returns an error, which holds for all batches; judge derives the outcome
+// from it. An answer from a lower generation than is known is ErrUnknown.
 func (d *database) tryAppend(group []*appended) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.o.Timeout)
 	defer cancel()
@@ -360,7 +362,7 @@ func (d *database) drop() {
 	d.conn = nil
 }
 
-// mend makes connections for the committer when it has lost its own.
+// mend makes a new connection for the committer each time that it has lost its own, until ctx ends.
 func (d *database) mend(ctx context.Context) {
 	for {
 		select {

@@ -36,15 +36,16 @@ type database struct {
 	base      atomic.Pointer[base]               // the generation in use; nil: none yet
 	need      atomic.Pointer[storepb.Generation] // the highest generation that is known; nil: none is
 	adopting  chan struct{}                      // capacity 1; holds a token while adopt runs
-	refused   atomic.Pointer[Problem]            // why the last connection was refused; nil: it was not
-	refusedAt atomic.Int64                       // Unix nanoseconds; when this was last logged
+	refused   atomic.Pointer[Problem]            // why the last connection's generation was refused; nil: it was not
+	refusedAt atomic.Int64                       // Unix nanoseconds; when a refusal was last logged
 	refusals  atomic.Uint64
 	bare      bool // a new connection is not compared with the store
 	committer
 	lookups
 }
 
-// newDatabase makes a database from the n-th DSN. Neither its name nor the error contains a password.
+// newDatabase makes a database from the n-th DSN, from 0, without connecting to it. Neither its name nor the error
+// contains a password.
 func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *seen) (*database, error) {
 	conf, err := pgxpool.ParseConfig(o.DSNs[n])
 	if err != nil {
@@ -72,9 +73,9 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 		// Without these, the session of a node that vanished keeps its locks for as long as the system is set
 		// to, which may be two hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "1", "tcp_user_timeout": "10000", // s, s, ms
-		// With these settings a connection plans each statement once. By itself PostgreSQL plans every
-		// execution anew, for the one child table that has the partition, and that costs ten times what the
-		// execution does. A kept plan must not depend on how small a table was when it was planned. So scans
+		// With these settings a connection plans each statement once. By default PostgreSQL plans every
+		// execution anew, for the one child table that has the partition, and a plan costs ten times as much as
+		// an execution. A kept plan must not depend on how small a table was when it was planned. So scans
 		// are off, and each table is read by its index. jit is off because PostgreSQL gives a scan that is off
 		// a high cost, and would compile such a statement.
 		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off",
@@ -229,8 +230,8 @@ func collectOnce[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T],
 	return all, err
 }
 
-// write calls f, which changes data, with a connection of the pool. A nil error means that the change is
-// durable.
+// write calls f, which changes data, with a connection of the pool. A nil error means that the change is durable. If
+// the server has rolled the change back and a retry may succeed at once, write calls f again, up to three times.
 func (d *database) write(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	if err := d.out.err(); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (d *database) writeOnce(ctx context.Context, f func(context.Context, *pgx.C
 	return warned(c.Conn().PgConn())
 }
 
-// exec runs one statement that changes data.
+// exec runs one statement that changes data, as write does, and returns the number of rows that it has changed.
 func (d *database) exec(ctx context.Context, sql string, args ...any) (n int64, err error) {
 	err = d.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(ctx, sql, args...)

@@ -66,7 +66,8 @@ func (d *database) stale(c *pgconn.PgConn) error {
 	return nil
 }
 
-// require makes g the least generation that may be used. Connections to a lower one are given up.
+// require makes g the least generation that may be used, unless a higher one is required already. Connections to a
+// lower one are given up.
 func (d *database) require(g *storepb.Generation) {
 	for {
 		old := d.need.Load()
@@ -337,7 +338,8 @@ func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, e
 	return next, p.err
 }
 
-// began reads the positions of the feeds at the beginning of a generation.
+// began reads the positions of the feeds at the beginning of a generation, as positions returns them; nil: there is no
+// such generation.
 func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) ([]uint64, error) {
 	r := c.ExecParams(ctx, `SELECT positions FROM petrel.generations WHERE number = $1`,
 		[][]byte{[]byte(strconv.FormatUint(number, 10))}, nil, nil, []int16{pgx.BinaryFormatCode}).Read()
@@ -420,7 +422,8 @@ func (d *database) lower(known []im.Pos, next []uint64) (list []missingCommits) 
 	return list
 }
 
-// describe names the first few of some feeds with their missing commits.
+// describe returns a text for operators: how many commits are missing in all feeds together, and the positions of the
+// first eight feeds.
 func describe(feeds []missingCommits) string {
 	const most = 8
 	missing := im.Pos(0)

@@ -165,8 +165,8 @@ func TestStandbyThatLaggedIsNotServed(t *testing.T) {
 	}
 }
 
-// A standby that has all goes on by itself, and the one that was the primary
-// before is not used again, whoever names it.
+// A promoted standby that has all commits is used at once. The former primary is not used again, whichever DSN
+// names it.
 func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newTwins(t)
@@ -218,8 +218,8 @@ func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
 	f.add(t, st, 1)
 }
 
-// What others have committed since a failover hides what is missing: the feed is
-// as far as before, and has other commits there.
+// Commits that another node has added since a failover do not hide the loss of two commits: the feed stands higher than
+// the first node knows, but it lacks commits that this node acked before the failover.
 func TestCommitsThatCameSinceHideNothing(t *testing.T) {
 	t.Parallel()
 	w := newTwins(t)
@@ -251,7 +251,7 @@ func TestCommitsThatCameSinceHideNothing(t *testing.T) {
 	w.failed(other)
 }
 
-// A node that was elsewhere has acked what this generation lacks, or knows of it.
+// Hear compares the positions that another node knows with those of the generation in use, which may lack commits.
 func TestWhatPeersKnowIsCompared(t *testing.T) {
 	st, r := one(t)
 	f := newFeedWriter(t, st, 1)
@@ -294,8 +294,7 @@ func TestPeerOfAFormerGenerationTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Of two generations with one number, which two standbys begin that were both
-// promoted, everybody takes the same.
+// Two standbys that were both promoted begin generations with the same number. All nodes use the same one of them.
 func TestTwoPromotedStandbysAreNotBothUsed(t *testing.T) {
 	st, _ := one(t)
 	m := st.Seen()
@@ -330,8 +329,7 @@ func TestServerThatDoesNotTellWhoItIs(t *testing.T) {
 	wantErr(t, "holders", err, store.ErrFailed)
 }
 
-// What was asked of a lower generation before a higher one was known may be
-// answered after it.
+// The answer of a lower generation may arrive after a higher one has become known. It is not believed.
 func TestAnswerOfALowerGenerationIsNotBelieved(t *testing.T) {
 	st, r := one(t)
 	f := newFeedWriter(t, st, 1)
@@ -391,8 +389,7 @@ func TestFailoverByTheGuide(t *testing.T) {
 	}
 }
 
-// Each database is held against what is known of its own feeds, and the one that
-// lacks something ends the store.
+// Each database is compared with the known positions of its own feeds. If one lacks commits, the store ends.
 func TestOneOfSeveralDatabasesWentBack(t *testing.T) {
 	o := Options{DSNs: []string{blank(t), blank(t)}, CheckEvery: 20 * time.Millisecond}
 	st, other := mustOpen(t, o), mustOpen(t, o)

@@ -140,8 +140,8 @@ LATERAL (SELECT record FROM petrel.convs AS c WHERE c.part = k.part AND c.tenant
 LATERAL (SELECT value FROM petrel.records AS r WHERE r.tbl = k.tbl AND r.tenant = k.tenant AND r.key = k.key OFFSET 0) AS r`
 )
 
-// readUsers returns a function that reads records of users in conversations: with the statement one for a
-// single key, and with several for more.
+// readUsers returns a function that reads records of users in conversations. For a single key it runs the statement
+// in the parameter one, for more keys that in several.
 func (d *database) readUsers(one, several string) func(context.Context, []userKey) ([][]byte, error) {
 	return func(ctx context.Context, keys []userKey) ([][]byte, error) {
 		if len(keys) == 1 {

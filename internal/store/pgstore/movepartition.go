@@ -45,8 +45,8 @@ var errOtherMove = errors.New("another process moves the partition")
 //
 // An interrupted move leaves the partition open where it was, or sealed. The next move of the partition, to
 // whichever database, first ends the interrupted one: it keeps an open copy, or else opens the source again.
-// Before a move, the configuration of every node must name both databases. An error says where the partition
-// is.
+// Before a move, the configuration of every node must name both databases. If the partition may be left sealed, or
+// its copy is open and the map is not changed, the error says so.
 func (s *Store) MovePartition(ctx context.Context, p im.Partition, to int) error {
 	if int(p) >= im.Partitions || to < 1 || to > len(s.dbs) {
 		return fmt.Errorf("move partition %d to database %d: there are %d partitions and %d databases", p, to,

@@ -331,8 +331,8 @@ func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	}
 }
 
-// F27: a move that was cut while its source is sealed is finished by the next
-// one, whichever database that one is to. Each case moves another partition.
+// F27: the next move of a partition ends a move that was interrupted while the source was sealed, whichever database
+// the next move goes to. Each case moves another partition.
 func TestF27NextMoveFinishesTheOneThatWasCut(t *testing.T) {
 	opts := Options{DSNs: []string{blank(t), blank(t), blank(t)}}
 	st := mustOpen(t, opts)
@@ -406,8 +406,7 @@ func TestF27MoveByAnOldMap(t *testing.T) {
 	o.compare(t, late)
 }
 
-// F27: a copy that is not what was copied is refused, and the partition stays
-// where it is.
+// F27: a copy that differs from its source is refused, and the partition stays where it is.
 func TestF27CopyThatDiffersIsRefused(t *testing.T) {
 	opts := Options{DSNs: []string{blank(t), pgtest.Shared(t).New(t)}} // whose tables are changed
 	st := mustOpen(t, opts)
@@ -424,8 +423,7 @@ func TestF27CopyThatDiffersIsRefused(t *testing.T) {
 	}
 }
 
-// F27: a move that has lost its place to another one, because it stood still and
-// its lock was gone, opens nothing.
+// F27: a move that has stood still, and whose lock another move has taken meanwhile, opens nothing.
 func TestF27MoveThatLostItsPlaceOpensNothing(t *testing.T) {
 	opts := Options{DSNs: []string{blank(t), blank(t)}}
 	st := mustOpen(t, opts)

@@ -19,7 +19,7 @@ import (
 )
 
 // Open opens the store in the databases, or makes one if they are empty. Nodes that do so at the same time make
-// one store together. An error names the remedy.
+// one store together. If the remedy is known, the error wraps a *Problem, which names it.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if len(o.DSNs) == 0 {
@@ -328,7 +328,7 @@ func (s *Store) readPlacement(ctx context.Context) error {
 	return nil
 }
 
-// advice adds the remedy to an error of opening.
+// advice returns the *Problem with the remedy for an error of opening; if none is known, the error as it is.
 func (d *database) advice(err error) error {
 	if p, ok := errors.AsType[*Problem](err); ok { // validate may have refused one of several hosts
 		return p

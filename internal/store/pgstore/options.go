@@ -7,12 +7,12 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Options configure a store. The zero value of a field stands for its default.
+// Options configure a store. The zero value of a field stands for its default, the number in its comment.
 type Options struct {
 	// DSNs are the databases, as URLs or key=value pairs, always in the same order: the first one holds the
 	// records and the map of the partitions. Of several hosts in a DSN, the one that takes writes is used.
 	DSNs []string
-	Log  *slog.Logger
+	Log  *slog.Logger // nil: nothing is logged
 
 	StoreID uint64 // the databases must hold this store; 0: any, and one is made where there is none
 	// RequireStandby refuses a database that waits for no standby: the loss of its machine would lose acked

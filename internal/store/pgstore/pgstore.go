@@ -10,7 +10,7 @@
 //
 // The store uses plain SQL: single statements and short transactions at READ COMMITTED, without advisory locks,
 // LISTEN, triggers and sequences. A pool between the store and the database must not change connections between
-// statements. A database that stands in for PostgreSQL may lack one of these:
+// statements. A substitute for PostgreSQL must have all of these, and some lack one:
 //
 //   - An append is one statement, in which an UPDATE … RETURNING in the WITH comes first and the INSERTs depend on it.
 //     If another transaction has changed the row, the UPDATE must wait for its end, and then judge the new row.
@@ -20,9 +20,9 @@
 // # Durability
 //
 // A commit that returns without a warning is on the disk, and on the standby if synchronous_standby_names says so. A
-// commit that returns no answer, or one with a warning, has an unknown outcome. The takeover that settles it waits
-// for its row lock, and becomes durable after it. With an asynchronous standby, a failover loses the acked commits
-// that have not reached the standby.
+// commit that returns no answer, or one with a warning, has an unknown outcome. A takeover settles the outcome: it
+// waits for the row lock of the commit, and becomes durable after the commit. With an asynchronous standby, a failover
+// loses the acked commits that have not reached the standby.
 package pgstore
 
 import (
@@ -41,7 +41,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
-// errClosed is returned by every method after Close.
+// errClosed is the error of Append after Close.
 var errClosed = errors.New("store is closed")
 
 // Store implements store.Store. See Open.
@@ -72,7 +72,7 @@ type placement [im.Partitions]int
 
 // outage holds the reason for which the store has failed.
 type outage struct {
-	ch   chan struct{} // closed when the store has failed, and the databases have the reason
+	ch   chan struct{} // closed by end, when the store has failed and the process must exit
 	once sync.Once
 	log  *slog.Logger
 	why  atomic.Pointer[error] // nil: the store has not failed
@@ -85,7 +85,7 @@ func (o *outage) fail(err error) {
 }
 
 // halt ends all reads and writes, and returns true if err is the first reason. ch stays open until end, so the
-// process goes on.
+// process goes on until then.
 func (o *outage) halt(err error) bool {
 	err = fmt.Errorf("%w: %w", store.ErrFailed, err)
 	if !o.why.CompareAndSwap(nil, &err) {
@@ -133,8 +133,8 @@ func (s *Store) holding(c im.Key) *database { return s.dbs[s.at.Load()[im.Partit
 // records returns the database that holds the records.
 func (s *Store) records() *database { return s.dbs[0] }
 
-// Append implements store.Store. done is called by a goroutine of the feed's database, or by the caller's if
-// the store is closed.
+// Append implements store.Store. It only queues the batch. callBack of the feed's database calls done in its
+// goroutine; Append itself does so if the store is closed or has no such feed.
 func (s *Store) Append(b *store.Batch, done func(error)) {
 	d, err := s.of(b.Feed)
 	if err == nil && !d.push(&appended{in: b, done: done}) {
@@ -145,8 +145,8 @@ func (s *Store) Append(b *store.Batch, done func(error)) {
 	}
 }
 
-// Writable implements store.Store. It returns ErrStalled only if all databases are out of reach. If one of
-// several is, the appends to it get ErrStalled by themselves.
+// Writable implements store.Store. It returns ErrStalled only if all databases are stalled. If one of several is out
+// of reach, only the appends to it get ErrStalled. It never returns ErrFull.
 func (s *Store) Writable() error {
 	if err := s.out.err(); err != nil {
 		return err
@@ -177,7 +177,8 @@ func (s *Store) Refute(proof string) {
 // Failed implements store.Store.
 func (s *Store) Failed() <-chan struct{} { return s.out.ch }
 
-// Stats implements store.Store. It asks the databases for their size once a minute.
+// Stats implements store.Store. It asks the databases for their size at most once a minute, and waits at most a second
+// for the answers.
 func (s *Store) Stats() store.Stats {
 	var t store.Stats
 	for _, d := range s.dbs {
@@ -244,8 +245,7 @@ func (s *Store) Figures(n int) Figures {
 	return f
 }
 
-// Close implements store.Store. Appends that have returned get their done
-// before it returns.
+// Close implements store.Store. It returns after done was called for every append that has returned.
 func (s *Store) Close() error {
 	s.stop()
 	s.tasks.Wait()

@@ -145,8 +145,9 @@ func (s *Store) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func
 	return nil
 }
 
-// someRows reads rows between from and to. The first one has the seq next, and each further one is step away.
-// It returns their number; 0: fn wants no more.
+// someRows reads rows between from and to, and calls fn for each. The first one has the seq next, and each further
+// one is step away. It returns their number, which chunkBytes limits; 0: fn has returned false. A missing row is
+// ErrCorrupt.
 func (s *Store) someRows(ctx context.Context, c im.Key, sql string, from, to, next, step im.Seq,
 	fn func(store.Row) bool) (im.Seq, error) {
 	part, tenant, conv := key(c)
@@ -397,7 +398,8 @@ func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos,
 	return failed(err, "read feed %d to %d", f, upTo)
 }
 
-// scanChunk reads some entries, and returns the position that it has reached and whether fn wants more.
+// scanChunk calls fn for the entries with after < pos <= upTo. It returns the position that it has reached, and false
+// if fn has returned false or an error has come.
 func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Pos,
 	fn func(im.Pos, *storepb.FeedEntry) bool) (im.Pos, bool, error) {
 	rows, err := collect(ctx, d, scanNumbered,

@@ -112,8 +112,8 @@ func TestF5SameEpochOfAnotherHolderIsRefused(t *testing.T) {
 	wantErr(t, "append", appendOne(st, w.next()), store.ErrStale)
 }
 
-// TestF6OutcomeIsSettledByTakeover cuts the connection before the statement
-// reaches the server, and behind its commit: nobody can tell but the takeover.
+// TestF6OutcomeIsSettledByTakeover cuts the connection before the statement reaches the server, and after its commit.
+// Only the takeover tells the outcome.
 func TestF6OutcomeIsSettledByTakeover(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -230,7 +230,7 @@ func TestF6WarningIsAnUnknownOutcome(t *testing.T) {
 	if w.pos != 2 {
 		t.Errorf("takeover: at %d, want 2", w.pos)
 	}
-	// What the takeover has seen is on the standby.
+	// The commit that the takeover has seen is on the standby.
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -325,8 +325,8 @@ func TestF6OnlyAnErrorSaysThatNothingWasWritten(t *testing.T) {
 	}
 }
 
-// F7: whoever reads a feed while it is trimmed, or behind a trim that was cut, is
-// told what is gone: the floor is durable before anything below it goes.
+// F7: a read of a feed during a trim, or after an interrupted one, returns ErrTrimmed for the removed commits: the
+// trim is durable before a commit below it is deleted.
 func TestF7FloorOfAFeedIsRaisedBeforeAnythingGoes(t *testing.T) {
 	st, r := one(t)
 	const upTo, last = 2200, 2500
@@ -357,8 +357,8 @@ func TestF7FloorOfAFeedIsRaisedBeforeAnythingGoes(t *testing.T) {
 	r.do(`COMMIT`)
 }
 
-// TestSeqGivenTwiceIsRefused: what breaks an invariant takes nobody with it,
-// and its feed takes nothing more until somebody has read it again.
+// TestSeqGivenTwiceIsRefused: a batch that breaks an invariant does not fail the other batches of its statement, and
+// its feed takes nothing more until a takeover.
 func TestSeqGivenTwiceIsRefused(t *testing.T) {
 	st, r := one(t)
 	w, healthy := newFeedWriter(t, st, 1), newFeedWriter(t, st, 2)

@@ -55,8 +55,8 @@ func (s *Store) loadMark() (*mark, error) {
 	return m, nil
 }
 
-// compareMark compares a mark with the databases, before anything else reads from them. If the store has
-// another history id than the mark, it does nothing: the positions of the former history prove nothing.
+// compareMark compares a mark with the databases, before the store serves anything. A nil m, or one with another
+// history id than the store, is not compared: the positions of a former history prove nothing.
 func (s *Store) compareMark(ctx context.Context, m *mark) error {
 	if m == nil || m.History != hexID(s.Info().HistoryID) {
 		return nil

@@ -228,7 +228,8 @@ func putAll(ctx context.Context, c *pgx.Conn, puts []store.RecordPut) error {
 	return errors.Join(err, refused)
 }
 
-// dropChunk is the number of rows that one transaction deletes: few enough that nobody waits long for it.
+// dropChunk is how many rows of a conversation, or entries of a feed, one transaction deletes at most: few enough
+// that nobody waits long for it. Of the dedupe table one transaction deletes ten times as many hashes.
 const dropChunk = 1000
 
 // ofOpen is the beginning of a statement that deletes from a partition. It selects nothing while the partition
@@ -278,7 +279,8 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	return failed(err, "drop rows of %s below %d", c, below)
 }
 
-// TrimFeed implements store.Store. The new trim is durable before anything below it is deleted.
+// TrimFeed implements store.Store. The new trim is durable before anything below it is deleted. While the partition
+// moves it returns ErrStalled.
 func (s *Store) TrimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
 	return failed(s.trimFeed(ctx, f, upTo), "trim feed %d up to %d", f, upTo)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Workload is one writer with its readers, over all lives of a store (from an open to a crash). It has the
-// commits that were tried, the number of acked ones, and the values that the readers saw. Drive fills it, and
-// Promise.Check compares it with a store.
+// Workload records the use of one store over all its lives (from an open to a crash): the commits that a writer has
+// tried, the number of acked ones, the counter of a second writer, and the rows that a reader saw. Drive fills it,
+// and Promise.Check compares it with a store.
 type Workload struct {
 	convs []im.Key
 
@@ -157,7 +157,7 @@ func (d *driver) run(ctx context.Context, n int) error {
 	return nil
 }
 
-// ack counts the steps up to place as acked, and publishes the heads of the last one.
+// ack counts the steps up to number place, from 1, as acked, and publishes the heads of this step.
 func (t *Workload) ack(place int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,7 +189,7 @@ func (d *driver) next() step {
 	return step{batch: d.batch()}
 }
 
-// batch makes a batch of 1 to 8 rows, sometimes hundreds or a big one, with their records.
+// batch makes a batch of 1 to 8 rows, sometimes of 300 rows or of one of 40 KiB, with records and marks.
 func (d *driver) batch() *store.Batch {
 	b := &store.Batch{Feed: d.feed, Epoch: d.epoch, Holder: holder, From: d.pos,
 		Entry: &storepb.FeedEntry{TimeMs: d.rng.Uint64() >> 20}}
