@@ -127,8 +127,8 @@ func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	return slices.Compact(takers)
 }
 
-// wantsLocked tells whether this node should own a feed that is not open here,
-// and that has no known owner. A live owner hands the feed over by itself.
+// wantsLocked tells whether this node should open a feed that is not open here: it should own the feed, no
+// owner is known, and the last attempt is reopenWait ago. A live owner hands the feed over by itself.
 func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.Time) bool {
 	if should[f.id] != c.self || now.Before(f.again) {
 		return false
@@ -289,7 +289,8 @@ func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 	}
 }
 
-// handleRelease opens a feed that its owner has closed for this node, and answers when the feed is open.
+// handleRelease opens a feed that its owner has closed for this node, and answers with the epoch when the feed
+// is open. If this node does not take the feed, it answers 0.
 func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(*storepb.FeedEpoch, error)) {
 	id, e := store.Feed(q.Feed), im.Epoch(q.Epoch)
 	reply := func(now im.Epoch) { answer(&storepb.FeedEpoch{Feed: q.Feed, Epoch: uint64(now)}, nil) }

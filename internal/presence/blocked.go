@@ -78,9 +78,10 @@ func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, err
 	return blockedOf(users, false), err
 }
 
-// recheckBlocks is called when t may have begun or ended to block the users in who. For each of them who
-// watches t it asks the store again. Until the answer, they see t as a blocker is seen: as before,
-// and as offline after holdOnline. For those who do not watch t, it forgets how t was shown to them.
+// recheckBlocks asks the store again whether t blocks the users in who, for each of them who watches t. It is
+// called when a block may have begun or ended. Until the answer, those to whom t was visible see t as a
+// blocker: as before, and as offline after holdOnline. For those who do not watch t, it forgets how t was shown
+// to them.
 func (p *Presence) recheckBlocks(t *target, who *blocked, now time.Time) {
 	t.pairs++
 	t.blocked = t.blocked.with(who)

@@ -14,8 +14,8 @@ const (
 	maxPeers = 1000 // of one watcher that one read returns
 )
 
-// readPeers sets sees of asks, which are ascending by user: whether the user
-// shows themselves to peers and has written to the watcher. Spec: P-13.6.
+// readPeers sets the field sees of each of asks: true if the user shows themselves to peers and has written to
+// the watcher. asks are ascending by user. Spec: P-13.6.
 func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*reading) error {
 	if len(asks) > fewPeers {
 		rest, err := p.scanPeers(ctx, watcher, asks)

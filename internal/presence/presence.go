@@ -40,7 +40,7 @@ const (
 	// online. Most losses of a connection are shorter, also when a node dies.
 	holdOnline = 30 * time.Second
 
-	maxAsked   = 1 << 16 // watches that wait
+	maxAsked   = 1 << 16 // watches that wait to be read; also changes between two users that wait
 	maxLeaving = 1 << 18 // users who have gone less than holdOnline ago
 	workers    = 8       // that read the store for watches
 	maxJobs    = 64      // that wait for a worker
@@ -51,8 +51,8 @@ const (
 	watchesPerSecond = 1000
 	watchBurst       = 256
 	askPause         = 20 * time.Millisecond // least wait for a token, so that one step reads several watches
-	tellAtOnce       = 1 << 14               // presences that one step finds
-	sessionsAtOnce   = 1 << 10               // that one step tells
+	tellAtOnce       = 1 << 14               // presences that one step finds, about
+	sessionsAtOnce   = 1 << 10               // sessions to which one step sends
 	gatherAtMost     = time.Second
 	tellPause        = 10 * time.Millisecond
 	retryPause       = time.Second // after a failure of the store
@@ -76,7 +76,7 @@ type Presence struct {
 	o    Options
 	wake chan struct{} // capacity 1; a token: the loop has something to do
 	jobs chan job      // capacity maxJobs: reads for the workers
-	due  chan struct{} // capacity 1; a token: last seen has something to write
+	due  chan struct{} // capacity 1; a token: there are times of being online last to store
 
 	// Only the loop uses these, see run.go.
 	pending   []pendingOffline
@@ -154,8 +154,9 @@ func New(o Options) *Presence {
 	return p
 }
 
-// noteChange notes that the first session of a user has begun, or the last one has ended: on
-// this node, or, if a has no user, on another node. The online table calls it with a lock held.
+// noteChange notes that the first session of a user has begun, or the last one has ended: on this node, or, if
+// a has no user, on another node. Of a user who has left this node it also notes the time. The online table
+// calls it with a lock held.
 func (p *Presence) noteChange(a im.Account, hash uint64, online bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -85,7 +85,7 @@ func New(o Options) *Queue {
 	return &Queue{o: o, wake: make(chan struct{}, o.Workers), users: map[im.Account]*user{}}
 }
 
-// Run runs jobs until ctx ends. Jobs that wait then are dropped.
+// Run runs jobs until ctx ends, and returns when no job runs any more. Jobs that still wait are dropped.
 func (q *Queue) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range q.o.Workers {

@@ -64,7 +64,8 @@ func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return u, err
 }
 
-// changeUser changes a user's record in a transaction. f may write further records in it.
+// changeUser changes a user's record in a transaction. f may write further records in it. Codes: no_user and
+// those of f.
 func (us *Users) changeUser(ctx context.Context, a im.Account,
 	f func(*change, *storepb.User) error) (i Info, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
@@ -112,7 +113,7 @@ const (
 	ByNobody    AddPolicy = 2
 )
 
-// SetAddPolicy says who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
+// SetAddPolicy sets who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
 func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByNobody),
 		"everybody or nobody")
@@ -140,7 +141,8 @@ const (
 	Unnamed ForwardPolicy = 2
 )
 
-// SetForwardPolicy says whether forwards name a user. Codes: invalid, no_user. Spec: P-5.10.
+// SetForwardPolicy sets whether forwards of a user's messages name that user. Codes: invalid, no_user. Spec:
+// P-5.10.
 func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPolicy) (Info, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.ForwardPolicy }, uint32(p), uint32(Unnamed),
 		"named or unnamed")
@@ -164,15 +166,14 @@ const (
 	ToNobody    PresencePolicy = 3
 )
 
-// SetPresencePolicy says who may see when a user is online. Codes: invalid, no_user.
-// Spec: P-13.6.
+// SetPresencePolicy sets who may see when a user is online. Codes: invalid, no_user. Spec: P-13.6.
 func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p PresencePolicy) (Info, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.PresencePolicy }, uint32(p), uint32(ToNobody),
 		"everybody, peers or nobody")
 }
 
-// PresencePolicy says who may see when a user is online: nobody, if there is no such
-// user, or if the user is disabled. Spec: P-13.6.
+// PresencePolicy returns who may see when a user is online: ToPeers, if nothing was set; ToNobody, if there is
+// no such user, or if the user is disabled. Spec: P-13.6.
 func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePolicy, error) {
 	u, err := us.read(ctx, a)
 	switch {
@@ -186,10 +187,10 @@ func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePoli
 	return PresencePolicy(u.PresencePolicy), nil
 }
 
-// ChangePassword changes a password, given the old one, and voids all tokens but those
-// of the device that asks (keepDevice; "": the tokens without a device). It returns
-// the devices whose sessions the caller ends with revoked; "" stands for the sessions
-// without a device. Codes: bad_credentials, weak_password, rate_limited, overloaded.
+// ChangePassword changes a password, given the old one. It voids the JWTs of the user that were issued before
+// now, and all tokens but those of the device that asks (keepDevice; "": the tokens without a device). It
+// returns the devices whose sessions the caller ends with revoked; "" stands for the sessions without a device.
+// Codes: bad_credentials, weak_password, rate_limited, overloaded.
 func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
 	if err := us.Passwords.Check(a.User, password); err != nil {
 		return nil, err
@@ -282,9 +283,9 @@ func (c *change) voidAll(ctx context.Context, a im.Account, u *storepb.User) err
 // MaxUsersPage is the longest page of List.
 const MaxUsersPage = 1000
 
-// List describes users of a tenant whose id begins with prefix, ordered by id,
-// or with down in the opposite order. It begins behind after, returns at most
-// limit users (0 or too large: MaxUsersPage), and tells whether there are more.
+// List describes users of a tenant whose id begins with prefix, ordered by id, or with down in the opposite
+// order. The list begins behind the id after, and has at most limit users (0 or too large: MaxUsersPage). List
+// also returns whether there are more.
 func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, down bool,
 	limit int) ([]Info, bool, error) {
 	if limit <= 0 || limit > MaxUsersPage {

@@ -54,8 +54,7 @@ func (us *Users) allowPassword(a im.Account, device string) error {
 
 func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
 
-// AllowLookUp counts a look-up of another user by a. Codes: rate_limited,
-// overloaded. Spec: P-8.9.
+// AllowLookUp counts a look-up of another user by a. Codes: rate_limited. Spec: P-8.9.
 func (us *Users) AllowLookUp(a im.Account) error {
 	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
 }
