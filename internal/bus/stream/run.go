@@ -88,8 +88,8 @@ func (s *Streams) Run(ctx context.Context) error {
 	}
 }
 
-// beat makes a beacon due for every peer. Nodes of the bus that are no peers yet become peers; a peer without a
-// link that has left the bus is dropped.
+// beat makes a beacon due for every peer. Nodes of the bus that are no peers yet become peers. A peer that has
+// left the bus, and has had no link for Options.Forget, is dropped.
 func (s *Streams) beat() {
 	now := time.Now()
 	there := s.bus.Peers()

@@ -69,8 +69,8 @@ type oldHint struct {
 // first returns the number of the first frame of the ring, or, if it is empty, of the next frame.
 func (t *out) first() uint64 { return t.last + 1 - uint64(len(t.ring)) }
 
-// add appends a frame to the ring, and returns its number. If the ring gets too large, the oldest frames become
-// hints.
+// add appends a frame to the ring, and returns its number. If the ring gets too large, the oldest frames leave
+// it (lose).
 func (t *out) add(f frame) uint64 {
 	t.last++
 	if n := len(t.ring); n == cap(t.ring) { // the end is reached: go on at the beginning, if half of it is free
@@ -99,14 +99,16 @@ func (t *out) pop() frame {
 	return f
 }
 
-// age turns the frames that are too old into hints.
+// age takes the frames that are too old out of the ring (lose).
 func (t *out) age(now time.Time) {
 	for len(t.ring) > 0 && now.Sub(t.ring[0].at) >= t.o.Ring {
 		t.lose()
 	}
 }
 
-// lose turns the oldest frame of the ring into its hint.
+// lose takes the oldest frame out of the ring and keeps its hint, which supersedes an older one with the same
+// key. If the frame has no hint, nothing is kept of an optional frame; for any other one a reset replaces all
+// hints. A reset replaces them also if they become too many or too large.
 func (t *out) lose() {
 	num, f := t.first(), t.pop()
 	if t.lostAt.IsZero() {
