@@ -56,7 +56,7 @@ type Op struct {
 
 	User    string // whose client it is
 	Device  string // of the user; empty: the user has one
-	Session string // the connection, named once in all logs
+	Session string // name of the connection; no other connection in any of the logs has it
 
 	Conv string
 	To   string // of an Invoke, an OK, a Conv: the other user of a direct conversation whose id may not be known yet
