@@ -143,7 +143,7 @@ type Cluster struct {
 	opening chan struct{} // capacity maxOpening; holds one for each takeover that runs
 	tell    chan struct{} // capacity 1; a token: the record for peers has changed
 	seek    chan struct{} // capacity 1; a token: there are feeds to look after
-	note    chan struct{} // capacity 1; a token: the own row is to be written now, since the bus reaches nobody
+	note    chan struct{} // capacity 1; a token: the own row is to be written now, since this node is apart
 	reads   reads
 
 	Takeovers atomic.Uint64 // feeds that were opened here
@@ -192,10 +192,10 @@ const (
 )
 
 const (
-	lookEvery  = 500 * time.Millisecond // reads of the rows, beacons
-	beatEvery  = time.Second            // writes of the own row
+	lookEvery  = 500 * time.Millisecond // between two reads of the rows, and between two beacons
+	beatEvery  = time.Second            // between two writes of the own row
 	settleTime = time.Second            // wait of a new node before it takes feeds
-	storeWait  = 2 * time.Second        // for a call of the store
+	storeWait  = 2 * time.Second        // longest time of a call of the store
 	gather     = 10 * time.Millisecond  // wait for further changes before a beacon or a row
 	maxOpening = 32                     // takeovers at a time
 	// maxMoving is how many feeds this node hands over at a time. They have no owner meanwhile, and

@@ -21,7 +21,7 @@ import (
 // maxNodes is the highest number of other nodes whose online users this node knows: each has a bit in a uint64.
 const maxNodes = 64
 
-// Nodes has the other nodes: their online users, and the frames to and from them. Set the functions
+// Nodes has the other nodes: their online users, and the frames to and from them. Answered and Lost are set
 // before the streams run.
 //
 // Everything between two nodes goes through their numbered streams. That carries the rule of Table over

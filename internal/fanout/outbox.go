@@ -15,9 +15,9 @@ import (
 // writer of the connection calls Take and Wrote; the Flusher wakes the writer.
 //
 // The limit bounds the bytes that wait, so that events do not pile up for a slow client. If an entry does not
-// fit, the outbox queues a hint in its place, unless the client takes no hints or the entry is of an inbox.
-// Then it queues `lagged` once, and drops all events until the client syncs. Receipts, notes, signals and
-// presences that do not fit are dropped or wait, and the client need not sync.
+// fit, the outbox owes the client a hint instead. If the client takes no hints, the entry is of an inbox, or
+// MaxHints are owed, the outbox queues `lagged` once, and drops all events until the client syncs. Receipts and
+// notes that do not fit are dropped without `lagged`. Signals and presences wait until there is room.
 //
 // An answer is never dropped for the limit, but the bytes of waiting answers leave less room for events. The
 // gateway closes a connection with too many unread answers.
@@ -380,8 +380,8 @@ func (o *Outbox) TrackValidity(r *Revocations, validAt time.Duration) {
 	o.validity = &validity{revocations: r, validAt: validAt}
 }
 
-// Doubt notes that the session may have become void at a moment, unless the store has confirmed it for a later
-// one. While the session is in doubt, only Confirm can show that it is valid.
+// Doubt notes that the session may have become void at a moment, unless it is known to have been valid at that
+// moment or later. While the session is in doubt, only Confirm can show that it is valid.
 func (o *Outbox) Doubt(at time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -390,8 +390,8 @@ func (o *Outbox) Doubt(at time.Duration) {
 	}
 }
 
-// Confirm notes that the session was valid at a moment, as the store has said. It ends a doubt of an earlier
-// moment.
+// Confirm notes that the session was valid at a moment, as the store has said. It ends a doubt of that moment
+// or an earlier one.
 func (o *Outbox) Confirm(at time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -42,8 +42,8 @@ const (
 
 	maxAsked   = 1 << 16 // watches that wait to be read; also changes between two users that wait
 	maxLeaving = 1 << 18 // users who have gone less than holdOnline ago
-	workers    = 8       // that read the store for watches
-	maxJobs    = 64      // that wait for a worker
+	workers    = 8       // goroutines that read the store for watches
+	maxJobs    = 64      // jobs that wait for a worker
 	atOnce     = 4       // reads of the store for one watch
 
 	// When a node dies, thousands of sessions watch anew at other nodes, and
@@ -53,9 +53,9 @@ const (
 	askPause         = 20 * time.Millisecond // least wait for a token, so that one step reads several watches
 	tellAtOnce       = 1 << 14               // presences that one step finds, about
 	sessionsAtOnce   = 1 << 10               // sessions to which one step sends
-	gatherAtMost     = time.Second
-	tellPause        = 10 * time.Millisecond
-	retryPause       = time.Second // after a failure of the store
+	gatherAtMost     = time.Second           // how long handOut waits for further presences
+	tellPause        = 10 * time.Millisecond // until the next step, while there is more to send
+	retryPause       = time.Second           // until the next job, after a failure of the store
 )
 
 // Options connect a Presence with other parts.
@@ -87,11 +87,11 @@ type Presence struct {
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	targets map[uint64]*target
-	changed []*target    // that came online or went
+	changed []*target    // targets that came online or went offline
 	asked   []question   // the oldest first
-	ended   []*Watch     // whose sessions have ended
+	ended   []*Watch     // watches whose sessions have ended
 	done    []result     // of jobs
-	stale   []im.Account // whose policy has changed
+	stale   []im.Account // users whose policy may have changed
 	pairs   []pairChange
 	leaving []leaving // the oldest first
 	write   []lastSeen

@@ -107,7 +107,7 @@ func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName st
 // stored.
 type AddPolicy uint32
 
-// Who may add a user to groups. The operator always may.
+// These values of AddPolicy say who may add a user to groups. The operator always may.
 const (
 	ByEverybody AddPolicy = 1 // also 0
 	ByNobody    AddPolicy = 2
@@ -135,7 +135,7 @@ func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.U
 // petrel.v1.ForwardPolicy, and stored.
 type ForwardPolicy uint32
 
-// How an author is shown.
+// These values of ForwardPolicy say whether forwards name the author.
 const (
 	Named   ForwardPolicy = 1 // also 0
 	Unnamed ForwardPolicy = 2
@@ -159,7 +159,7 @@ func (us *Users) IsNamed(ctx context.Context, a im.Account) (bool, error) {
 // petrel.v1.PresencePolicy, and stored.
 type PresencePolicy uint32
 
-// Who may see when a user is online.
+// These values of PresencePolicy say who may see when a user is online.
 const (
 	ToEverybody PresencePolicy = 1
 	ToPeers     PresencePolicy = 2 // also 0: those to whom the user has written directly

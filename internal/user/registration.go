@@ -16,7 +16,7 @@ import (
 // petrel.v1.Registration, and stored.
 type Registration uint32
 
-// Who may register in a tenant.
+// These values of Registration say who may register in a tenant.
 const (
 	AsConfigured Registration = 0
 	Open         Registration = 1

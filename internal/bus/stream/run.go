@@ -221,7 +221,7 @@ type flusher struct {
 	since   time.Time // when they were counted
 }
 
-// Whatever its size, a packet costs the two nodes a dozen switches of goroutines and three system calls. So a
+// A packet costs the two nodes a dozen switches of goroutines and three system calls, however small it is. So a
 // node that sends many frames waits up to gather for others that share the packet. A node that sends few frames
 // would wait in vain.
 const (
