@@ -77,8 +77,8 @@ type Options struct {
 	Terminal   bool          // Banner is a terminal
 	LogDropped func() uint64 // how many lines Log has dropped; nil: it drops none
 
-	// the work of password hashes; zero: the default of package user. Tests
-	// have many users, whose passwords nobody guesses
+	// PasswordWork is the work of a password hash; zero: the default of package user. Tests set less: they have
+	// many users, whose passwords nobody guesses.
 	PasswordWork password.Work
 
 	// DiskStall is how long a commit to the embedded store may take before the server takes no
@@ -140,7 +140,8 @@ type App struct {
 	certificate    atomic.Pointer[tls.Certificate] // nil: no TLS
 	busCertificate atomic.Pointer[tls.Certificate] // nil: none is shown to other nodes
 	jwtKey         []byte                          // content of jwt.key_file; after the start for reload only
-	// of cluster.bus_ca_file, nil: there is none; after the start for reload only
+	// busRoots are the certificates of cluster.bus_ca_file; nil: there is none. After the start only reload
+	// uses them.
 	busRoots    *x509.CertPool
 	setBusRoots func(*x509.CertPool) error
 

@@ -254,7 +254,8 @@ func (c *conversation) ok(op *Op) {
 	if m.acked == 0 || op.At != 0 && op.At < m.acked {
 		m.acked = op.At
 	}
-	// The messages of a connection are stored in the order in which it sends them, except those stored before.
+	// The messages of a connection are stored in the order in which it sends them, except those that an earlier
+	// attempt has stored.
 	is := sent{m.last, op.Seq, m.tries == 1}
 	was := c.sessions[op.Session]
 	if was != nil && (is.last > was.last && is.once && is.seq < was.seq ||

@@ -87,8 +87,8 @@ type Op struct {
 // logBits is the number of bits for the number of a log. It limits how many logs are checked at once.
 const logBits = 12
 
-// Digest returns what a log has of a body: the first 8 bytes of the SHA-256 of its type ("" stands for "text"), a
-// line feed, and the body. It is never 0.
+// Digest returns the number that stands for a body in a log: the first 8 bytes of the SHA-256 of its type (""
+// stands for "text"), a line feed, and the body. It is never 0.
 func Digest(typ string, body []byte) uint64 {
 	if typ == "" {
 		typ = "text"

@@ -66,8 +66,8 @@ const (
 )
 
 // Place records that a message stands at a seq. what is the number of the message, in 60 bits; how is the
-// evidence. known points to the seq of the message, which Place sets: 0 if it is not known yet, None if the
-// message was rejected.
+// evidence. known points to the seq that the message has so far: 0 if it has none, which Place then sets; None
+// if the message was rejected.
 func (p *Places) Place(seq, what, how uint64, known *uint32) Placing {
 	if seq == 0 || seq >= uint64(None) {
 		return NoSeq

@@ -38,19 +38,21 @@ type feed struct {
 }
 
 const (
-	// everything is the value of released that stands for all epochs, whichever the store has for this process.
+	// everything is a value of feed.released: this process serves no epoch of the feed, whichever one the store
+	// has noted for it.
 	everything = ^im.Epoch(0)
 
 	reopenWait = 500 * time.Millisecond // between two times that one feed is opened here
 	callWait   = 5 * time.Second        // for a call of Owners
-	// for Owners.Close on a slow node: the next owner is quicker, and the fence refuses late commits
+	// slowClose bounds Owners.Close on a slow node. It is short: the next owner is quicker, and the fence
+	// refuses late commits.
 	slowClose   = time.Second
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
 )
 
-// releases tell a node that a feed is free for it. The answer has the
-// epoch in which the node has opened the feed, or 0.
+// releases tell a node that a feed is free for it. The answer has the epoch in which the node has opened the
+// feed; 0: it has not.
 var releases = bus.Request[*storepb.FeedEpoch, *storepb.FeedEpoch]{Subject: release, Timeout: handOverTry}
 
 // decideLocked starts the work that follows from the present state: it opens, closes, hands over,
@@ -112,7 +114,8 @@ func (c *Cluster) shouldLocked(now time.Time) map[store.Feed]im.Node {
 	return c.shares
 }
 
-// takersLocked returns the nodes that take feeds, either those that are draining or the others.
+// takersLocked returns the nodes that take feeds: with draining only those that are draining, otherwise only
+// those that are not.
 func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	var takers []im.Node
 	if c.takingLocked(now) && c.draining == draining {

@@ -16,7 +16,8 @@ import (
 
 const (
 	joinWait = 5 * time.Second // how long Join looks for the others on the bus
-	// the same, for a database that does not answer: on a busy machine it answers late
+	// slowStore is how long Join waits for a database that does not answer in time: on a busy machine it
+	// answers late.
 	slowStore = 30 * time.Second
 )
 

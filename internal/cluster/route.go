@@ -46,7 +46,8 @@ func (c *Cluster) Wait(ctx context.Context, f store.Feed, seen im.Epoch) (im.Nod
 	}
 }
 
-// Learn notes the owner of a feed that a former owner has named in a refusal. It counts as claimLocked says.
+// Learn notes that n owns f in epoch e, as a former owner has said in a refusal. It counts like a claim of n
+// itself (claimLocked).
 func (c *Cluster) Learn(f store.Feed, n im.Node, e im.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

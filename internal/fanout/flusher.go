@@ -43,8 +43,8 @@ func (m *Meter) refused(c im.Code) {
 // NewFlusher makes a Flusher whose writer is woken by wake.
 func NewFlusher(wake func()) *Flusher { return &Flusher{wake: wake} }
 
-// Take returns the outboxes to write. From then on an outbox wakes the writer again. reuse is a list that the
-// writer does not need any more; its memory is used again.
+// Take returns the outboxes to write. The next outbox that is added wakes the writer again. reuse is a list
+// that the writer does not need any more; its memory is used again.
 func (f *Flusher) Take(reuse []*Outbox) []*Outbox {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 type focus struct {
 	request uint64             // number of the newest request that was applied
 	convs   map[im.ConvID]bool // nil: all
-	// hints that are not encoded yet: a later one replaces an earlier one, but keeps the higher mention
+	// owed has the hints that are not encoded yet, one for each conversation: the highest head and the highest
+	// mention
 	owed map[im.ConvID]hint
 }
 

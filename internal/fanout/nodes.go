@@ -183,7 +183,8 @@ func (n *Nodes) node(id im.Node) *node {
 	return p
 }
 
-// onPeer is called when the streams with a node begin or end.
+// onPeer tells a node whose streams have begun which users are online here. If the streams have ended, it
+// forgets the node's online users, and calls Lost for all answers of the node.
 func (n *Nodes) onPeer(id im.Node, up bool) {
 	p := n.node(id)
 	p.mu.Lock()
@@ -203,7 +204,8 @@ func (n *Nodes) onPeer(id im.Node, up bool) {
 	n.sendParts(p, allParts)
 }
 
-// onReset is called when frames of a node were lost without a hint.
+// onReset is called when frames of a node were lost without a hint. It asks the node for its online users, has
+// all sessions of this node sync, and calls Lost for all answers of the node.
 func (n *Nodes) onReset(from im.Node) {
 	n.ask(n.node(from), allParts)
 	n.resync.everybody()

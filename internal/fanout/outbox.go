@@ -25,7 +25,8 @@ type Outbox struct {
 	Conn    conn       // set by the gateway before the outbox is used
 	Account im.Account // set before the outbox enters the online table
 	Device  string     // set with Account; empty: the token is bound to no device
-	// set with Account; number of the device's login; without a device the epoch of the user's tokens
+	// Login is set with Account: the number of the device's login, or, without a device, the epoch of the
+	// user's tokens.
 	Login uint64
 	ID    uint64 // set by Table.Enter; no other outbox of the table has it
 
@@ -55,8 +56,8 @@ type Outbox struct {
 	unwelcomed bool
 	closed     bool
 
-	// The send window: the sends of this connection that have no answer yet. Only
-	// Window and answers touch it.
+	// The send window: the sends of this connection that have no answer yet. Only Window and answerSend change
+	// these fields.
 	unansweredSends int32 // an int32, to fill the gap after the flags
 	unansweredBytes int
 

@@ -14,8 +14,8 @@ import (
 // maxBlocked bounds the blocked users that are kept for one user.
 const maxBlocked = 1000
 
-// blocked is a set of users whom a user blocks, or has blocked before. Only for these
-// the block of the pair has to be read. A set never changes; nil: nobody. Spec: P-5.4.
+// blocked is a set of users whom a user blocks, or has blocked before. Only for these users the block itself
+// has to be read. A set never changes; nil: nobody. Spec: P-5.4.
 type blocked struct {
 	users []im.User // sorted
 	all   bool      // there are too many to keep: each user counts as one of them

@@ -60,8 +60,8 @@ func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*re
 	return asks[next:], nil
 }
 
-// recheckPeer is called when t has written to a watcher. It asks again for
-// the sessions of the watcher that may not see t.
+// recheckPeer asks the store again for the sessions of a watcher that may not see t. It is called when t has
+// written to the watcher.
 func (p *Presence) recheckPeer(t *target, watcher im.User) {
 	t.pairs++
 	for _, x := range t.watchers {

@@ -18,7 +18,8 @@ import (
 type Options struct {
 	Workers int // jobs that run at the same time
 	PerUser int // jobs of one user that run at the same time
-	// jobs of all users that wait; users who have fewer than fewWaiting of them may fill it to twice this number
+	// Waiting bounds the jobs of all users that wait. Users with fewer than fewWaiting waiting jobs may fill
+	// the queue to twice this number.
 	Waiting     int
 	UserWaiting int // jobs of one user that wait
 

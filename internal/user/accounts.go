@@ -119,7 +119,8 @@ func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (I
 		"everybody or nobody")
 }
 
-// setPolicy sets one of the policies of a user, with values up to last. Codes: invalid, no_user.
+// setPolicy sets the policy of a user that of points to. last is the highest allowed value, and choice names
+// the allowed ones in the error. Codes: invalid, no_user.
 func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32,
 	choice string) (Info, error) {
 	if policy > last {
@@ -225,8 +226,8 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 	return ended, nil
 }
 
-// SetPassword lets a user log in with a password and voids all tokens. The caller
-// ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
+// SetPassword lets a user log in with a password. It voids all tokens, and the JWTs that were issued before
+// now. The caller ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
 func (us *Users) SetPassword(ctx context.Context, a im.Account, password string) (Info, error) {
 	if err := us.Passwords.Check(a.User, password); err != nil {
 		return Info{}, err
@@ -244,8 +245,8 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 	})
 }
 
-// Disable voids a user's tokens and refuses their logins. The caller ends the sessions with
-// user_disabled. Codes: no_user.
+// Disable voids a user's tokens, and the JWTs that were issued before now, and refuses their logins. The caller
+// ends the sessions with user_disabled. Codes: no_user.
 func (us *Users) Disable(ctx context.Context, a im.Account) (Info, error) {
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Disabled = true
@@ -261,7 +262,8 @@ func (us *Users) Enable(ctx context.Context, a im.Account) (Info, error) {
 	})
 }
 
-// Revoke makes every token of a user void. The caller ends the sessions with revoked. Codes: no_user.
+// Revoke makes every token of a user void, and the JWTs that were issued before now. The caller ends the
+// sessions with revoked. Codes: no_user.
 func (us *Users) Revoke(ctx context.Context, a im.Account) error {
 	_, err := us.changeUser(ctx, a, func(c *change, u *storepb.User) error { return c.revokeAll(ctx, a, u) })
 	return err

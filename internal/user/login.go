@@ -230,9 +230,9 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil)
 }
 
-// vouched logs a device in for a source, and makes the user if there is none. It refuses with code
-// a user of another source that was not linked with this one, and a user for whom void returns
-// true, because the token of the source is void (nil: never). Codes: user_disabled and code.
+// vouched logs a device in for a source, and makes the user if there is none. It refuses with code a user of
+// another source that was not linked with this one, and a user whose token of the source is void. The function
+// void tells that of a user; nil: no token is void. Codes: user_disabled and code.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
 	source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {

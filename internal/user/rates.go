@@ -59,12 +59,12 @@ func (us *Users) AllowLookUp(a im.Account) error {
 	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
 }
 
-// LookUp checks users to whom an account (by) writes, or whom it adds to a group. If all exist and none
-// refuses, it takes no token. Otherwise the first name that is missing or refuses, and each name before it,
-// costs a token, as a look-up by AllowLookUp does, from the same bucket: a user who tries names gets no more
-// answers by using several methods. An empty bucket refuses every call. If by is empty, the operator asks, and
-// the limit does not apply. With adding, a user refuses who does not let others add them to groups, or who
-// blocks the account. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.
+// LookUp checks users to whom an account (by) writes, or whom it adds to a group. If it refuses none of them,
+// it takes no token. Otherwise the first name that it refuses, and each name before it, costs a token, as a
+// look-up by AllowLookUp does, from the same bucket: a user who tries names gets no more answers by using
+// several methods. An empty bucket refuses every call. If by is empty, the operator asks, and the limit does
+// not apply. It refuses users who do not exist, and with adding also those who do not let others add them to
+// groups, or who block the account. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
 	k, limit := userKey{what: rateLookUp, user: by}, perMinute(us.o.Rates.LookUps)
 	if by.User == "" {

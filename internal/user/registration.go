@@ -114,8 +114,8 @@ const (
 	maxInvitationUses = 10_000
 )
 
-// Invite makes a code with which people may register in a tenant, as often
-// as uses says. 0 uses means 1, and a ttl of 0 means 7 days. Codes: invalid.
+// Invite makes a code with which so many people as uses may register in a tenant. 0 uses means 1, and a ttl of
+// 0 means 7 days. Codes: invalid.
 func (us *Users) Invite(ctx context.Context, tenantName string, uses int,
 	ttl time.Duration) (code string, expires time.Time, err error) {
 	if uses == 0 {

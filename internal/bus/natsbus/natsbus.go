@@ -37,7 +37,8 @@ const (
 	maxWaiting      = 64 << 10 // messages
 	maxWaitingBytes = 64 << 20
 
-	// for an external server to answer; an attempt under way when a cut heals may take as long
+	// dialTime is how long an external server may take to answer. An attempt that is under way when a cut heals
+	// may last as long.
 	dialTime = 2 * time.Second
 )
 
@@ -49,7 +50,8 @@ type Options struct {
 	Log         *slog.Logger
 	Beacon      time.Duration // between two announcements; 500 ms. A node silent for more than six is no peer
 
-	// of an external server, several separated by commas; user and password, or a token, are part of it
+	// URL names an external server, or several with commas between them. A user and password, or a token, are
+	// part of it.
 	URL         string
 	Credentials string // a file with a user's JWT and seed, for the external server
 	Listen      string // host:port where the embedded server listens for other nodes; port 0: any
@@ -77,7 +79,8 @@ type Bus struct {
 	ended    sync.WaitGroup                // the goroutines of the subscriptions
 	rival    chan error                    // capacity 1: the first one ends the node
 	subs     []*nats.Subscription          // set before the beacons of Run
-	// number of the last request; it starts at random, so that answers to a former process match none
+	// question is the number of the last request. It starts at random, so that answers to a former process
+	// match none.
 	question atomic.Uint64
 
 	mu      sync.Mutex // tier 0; guards the fields below

@@ -10,7 +10,8 @@ import (
 
 const (
 	frameCost = 96 // bytes a frame takes in memory beside what it carries
-	// what a packet adds to the bytes of its frames in the window, so that the window bounds packets too
+	// packetCost is added to the bytes of a packet's frames in the window, so that the window bounds packets
+	// too.
 	packetCost = 8 << 10
 	fullPacket = 128 << 10 // bytes; a packet with more takes no further frame
 	roomy      = 4096      // frames; space for more is given back when the ring is empty
@@ -203,8 +204,8 @@ func (t *out) fill(p *buspb.Packet) bool {
 	return true
 }
 
-// fillOld puts hints into p, which replace the frames up to the number upTo. What does not fit is left for the
-// next packet.
+// fillOld puts hints into p, which replace the frames up to the number upTo. Hints that do not fit are left for
+// the next packet.
 func (t *out) fillOld(p *buspb.Packet, upTo uint64) {
 	i := sort.Search(len(t.old), func(i int) bool { return t.old[i].num >= p.First })
 	bytes := 0

@@ -37,12 +37,14 @@ var ErrEnded = errors.New("the stream has ended")
 
 // Options tune Streams; zero values are the defaults.
 type Options struct {
-	// how long a frame waits to be applied before it becomes its hint; 3 s, so that nothing older is ever served
+	// Ring is how long a frame waits to be applied before it becomes its hint; 3 s, so that nothing older is
+	// ever served.
 	Ring      time.Duration
 	RingBytes int           // of one peer's ring, and of its hints; 16 MiB
 	Hints     int           // of one peer; 65,536
 	Beacon    time.Duration // 500 ms
-	// a peer silent for longer is down; 30 s. Counted in beacons: a process that stood still forgets nobody
+	// Forget is how long a peer may be silent before it counts as down; 30 s. It is counted in beacons: a
+	// process that stood still forgets nobody.
 	Forget time.Duration
 }
 
