@@ -114,8 +114,8 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"ready": true})
 }
 
-// announceWhenReady announces the server as soon as /readyz says that it is ready: a program that waits for
-// the line would send to a server that takes nothing.
+// announceWhenReady announces the server as soon as /readyz says that it is ready. If it came earlier, a
+// program that waits for the announcement would send to a server that takes nothing.
 func (a *App) announceWhenReady(ctx context.Context) error {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
