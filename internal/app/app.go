@@ -7,9 +7,9 @@
 //     configuration), memorybudgets.go (who may have how much memory), descriptors.go (who may have how
 //     many open files), datafolder.go (nobody else may enter the data folder).
 //   - The store and the other nodes: storage.go (the embedded store, or databases), node.go
-//     (a node of a cluster), drain.go (a node gives its partitions and clients away), cutoff.go (a
-//     node that reaches nobody sends its clients away), refutation.go (a store that has gone back to
-//     an earlier state ends all nodes).
+//     (a node of a cluster), drain.go (a node gives its partitions and clients away; what operators
+//     of a cluster call), cutoff.go (a node that reaches nobody sends its clients away),
+//     refutation.go (a store that has gone back to an earlier state ends all nodes).
 //   - What is served over HTTP: http.go (the handlers of both addresses), console.go (what
 //     the console looks at), limits.go (limits that operators change), metrics.go (what /metrics and
 //     /version show), audit.go (the audit log).
@@ -77,8 +77,8 @@ type Options struct {
 	Terminal   bool          // Banner is a terminal
 	LogDropped func() uint64 // how many lines Log has dropped; nil: it drops none
 
-	// the work of password hashes; zero: the default of package user. Tests
-	// have many users, whose passwords nobody guesses
+	// PasswordWork is the work of a password hash; zero: the default of package user. Tests set less: they have
+	// many users, whose passwords nobody guesses.
 	PasswordWork password.Work
 
 	// DiskStall is how long a commit to the embedded store may take before the server takes no
@@ -140,7 +140,8 @@ type App struct {
 	certificate    atomic.Pointer[tls.Certificate] // nil: no TLS
 	busCertificate atomic.Pointer[tls.Certificate] // nil: none is shown to other nodes
 	jwtKey         []byte                          // content of jwt.key_file; after the start for reload only
-	// of cluster.bus_ca_file, nil: there is none; after the start for reload only
+	// busRoots are the certificates of cluster.bus_ca_file; nil: there is none. After the start only reload
+	// uses them.
 	busRoots    *x509.CertPool
 	setBusRoots func(*x509.CertPool) error
 
@@ -285,7 +286,8 @@ func (a *App) open(ctx context.Context) error {
 	return errors.Join(a.writeSetupLink(), a.writeAddresses())
 }
 
-// probe refuses a first start on an address in use, before it makes a store.
+// probe refuses a start on an address in use, if there is no data folder yet: so the refused start makes no
+// store.
 func (a *App) probe() error {
 	if _, err := os.Stat(a.cfg.Store.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil // a server may run on this folder: then openStore fails, and its error says more
@@ -357,7 +359,7 @@ func (a *App) HTTPAddr() net.Addr { return a.gateway.HTTPAddr() }
 // TCPAddr returns the bound address of the TCP protocol; nil: none.
 func (a *App) TCPAddr() net.Addr { return a.gateway.TCPAddr() }
 
-// AdminAddr returns the bound address for operators.
+// AdminAddr returns the bound address for operators; nil: none.
 func (a *App) AdminAddr() net.Addr {
 	if a.admin == nil {
 		return nil
@@ -365,7 +367,8 @@ func (a *App) AdminAddr() net.Addr {
 	return a.admin.Addr()
 }
 
-// SetupLink returns the link that makes the first admin key; empty: there is one.
+// SetupLink returns the link that makes the first admin key. It is empty if there is an admin key, if no code
+// could be made, or without a listener for operators.
 func (a *App) SetupLink() string {
 	if a.setup == "" || a.redeemed.Load() || a.admin == nil {
 		return ""

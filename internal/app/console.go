@@ -101,7 +101,8 @@ func (a *App) noteRefusal(r session.Refusal) {
 	a.audit.Summed(rec)
 }
 
-// noteSendRefused keeps the refusal of a send by its conversation.
+// noteSendRefused keeps a refusal of a send for the console, if a user has sent it. The owner of the
+// conversation has refused it.
 func (a *App) noteSendRefused(s *conv.Send, e *im.Error) {
 	if s.Entry.From == "" {
 		return // the server itself tries again

@@ -60,8 +60,8 @@ func (a *App) stateAlone() *petrelv1.ClusterState {
 		}}}
 }
 
-// drainHere hands all partitions of this node over. Then it sends the
-// clients away, if there is another gateway for them.
+// drainHere hands all partitions of this node over. Then it sends the clients away, if there is another gateway
+// for them. If the hand-over fails, the node goes on as before. Codes: not_now.
 func (a *App) drainHere(ctx context.Context) (*clusterpb.Drained, error) {
 	c := a.node.cluster
 	owned := len(a.convs.Owners())

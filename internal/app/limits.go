@@ -44,7 +44,8 @@ func toMessage(l *session.Limits) *petrelv1.ServerLimits {
 	return m
 }
 
-// changeLimits applies the limits that are not 0 in m on this node, and returns the changes.
+// changeLimits applies the limits that are not 0 in m on this node, and returns the changes. A negative one
+// means no limit.
 func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.PreviewLimitsResponse {
 	a.limitsMu.Lock()
 	defer a.limitsMu.Unlock()

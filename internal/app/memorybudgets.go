@@ -23,9 +23,9 @@ type Budgets struct {
 // unknownMemory is assumed for a machine that does not report its memory.
 const unknownMemory = 1 << 30
 
-// ShareMemory divides memory, in bytes, among the parts without a size in the
-// configuration. A total in the configuration comes first, then total. If both are 0,
-// it is the memory of the machine, of the container or GOMEMLIMIT, whichever is least.
+// ShareMemory divides memory, in bytes, among the parts without a size in the configuration. A total in the
+// configuration counts before the argument total. If both are 0, the memory of the machine, of the container or
+// GOMEMLIMIT is divided, whichever is least.
 func ShareMemory(total int64, c *config.Config) Budgets {
 	if c.Memory.TotalBytes > 0 {
 		total = c.Memory.TotalBytes

@@ -138,7 +138,7 @@ func (a *App) ownValues() []metrics.Value {
 	}
 }
 
-// known converts a value of which 0 means that it is not known.
+// known converts a value of which 0 means that it is not known: then it returns NaN.
 func known(n uint64) float64 {
 	if n == 0 {
 		return math.NaN()

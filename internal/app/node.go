@@ -49,7 +49,8 @@ func (n *node) title() string {
 // nodeFile keeps the id of a node between its starts.
 const nodeFile = "node-id"
 
-// openNode joins the bus of the cluster. The bus does not run yet.
+// openNode makes the parts that connect this node with the others, and joins the bus of the cluster. Nothing
+// runs yet. With an embedded store it makes only a bus without other nodes.
 func (a *App) openNode(ctx context.Context) (err error) {
 	c := &a.cfg.Cluster
 	if a.store.databases == nil {

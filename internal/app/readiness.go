@@ -11,10 +11,10 @@ import (
 // refusing tells whether the store refuses most commits of this node. A database whose
 // disk is full still answers, so the store counts as writable, but each send is refused.
 //
-// It turns red when most commits of the last seconds (window) were refused, in more than
-// one of these seconds. So a single error changes nothing. It turns green when in as many
-// seconds none was refused and some were taken. If nobody sends any more, it turns green
-// quietTime after the last refusal, because only a send can show whether the fault is over.
+// It turns red when most commits of the last window seconds were refused, at least minFaults of them and in
+// more than one of these seconds. So a single error changes nothing. It turns green when in a whole window none
+// was refused and some were taken. If nobody sends any more, it turns green quietTime after the last refusal,
+// because only a send can show whether the fault is over.
 type refusing struct {
 	every          time.Duration // from tick to tick; 0: a second
 	taken, refused uint64        // as counted at the last tick
@@ -94,7 +94,8 @@ func (a *App) notReady() string {
 	return ""
 }
 
-// ready answers 503 while the server should get no new clients. Spec: P-10.5.
+// ready answers 503 while the server should get no new clients, and otherwise 200; then degraded tells of
+// damage in the store, or of inboxes that lag. Spec: P-10.5.
 func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	if reason := a.notReady(); reason != "" {
 		reply(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": reason})
@@ -113,8 +114,8 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]any{"ready": true})
 }
 
-// announceWhenReady announces the server as soon as /readyz says that it is ready: a program that waits for
-// the line would send to a server that takes nothing.
+// announceWhenReady announces the server as soon as /readyz says that it is ready. If it came earlier, a
+// program that waits for the announcement would send to a server that takes nothing.
 func (a *App) announceWhenReady(ctx context.Context) error {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()

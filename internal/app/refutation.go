@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// ErrRewound is returned by Run when a client has proved that the store has gone
-// back to an earlier state.
+// ErrRewound is in the error of Run when a client or another node has proved that the store has gone back to an
+// earlier state.
 var ErrRewound = store.ErrRewound
 
 // ErrDamaged is in the error of New and Run when a part of the store that they need

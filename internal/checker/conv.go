@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// conversation has what the logs say of one conversation. Its ops come in the order invokes, answers, entries,
-// arrivals. Within each of these the ops of one log keep their order, except those that name the other user
-// instead of the conversation: they come last.
+// conversation has what the logs say of one conversation. It takes its ops in the order invokes, answers,
+// entries, arrivals. Within each of these the ops of one log keep their order, except those that name the other
+// user instead of the conversation: they come last.
 type conversation struct {
 	part *part
 	id   string
@@ -42,7 +42,7 @@ type message struct {
 	invoked  int64  // 0: not known
 	acked    int64  // when somebody was first told that it is stored; 0: not known
 	offset   int64  // of its first Invoke in the part
-	where    uint64 // the same in the log
+	where    uint64 // place of that Invoke in the log
 	last     uint64 // its last Invoke in the log
 	seq      uint32
 	tries    uint16
@@ -188,7 +188,8 @@ func b2u(b bool) uint16 {
 	return 0
 }
 
-// other returns the attempts of a message that have another body than its first one.
+// other returns the attempts of message i that have this body, which is not its first one. It begins to count
+// them if there are none yet.
 func (c *conversation) other(i uint32, body uint64) *attempts {
 	list := c.others[i]
 	for n := range list {
@@ -253,7 +254,8 @@ func (c *conversation) ok(op *Op) {
 	if m.acked == 0 || op.At != 0 && op.At < m.acked {
 		m.acked = op.At
 	}
-	// The messages of a connection are stored in the order in which it sends them, except those stored before.
+	// The messages of a connection are stored in the order in which it sends them, except those that an earlier
+	// attempt has stored.
 	is := sent{m.last, op.Seq, m.tries == 1}
 	was := c.sessions[op.Session]
 	if was != nil && (is.last > was.last && is.once && is.seq < was.seq ||
@@ -293,7 +295,7 @@ func (c *conversation) placed(p Placing, i uint32, seq, had uint64, op *Op) {
 	}
 }
 
-// definite reports whether every attempt of a message was rejected.
+// definite reports whether every attempt of a message with its first body was rejected.
 func (m *message) definite() bool { return m.tries > 0 && m.rejected >= m.tries }
 
 // readBack takes an entry of the history.
@@ -327,7 +329,8 @@ func (c *conversation) otherStands(i uint32) bool {
 	return slices.ContainsFunc(c.others[i], func(a attempts) bool { return a.rejected < a.tries })
 }
 
-// identify finds the message that made an entry; false: no message of the logs did.
+// identify finds the message that made an entry; false: no message of the logs did, or the entry contradicts
+// the logs. An entry that no message made is remembered and compared with what other clients were shown.
 func (c *conversation) identify(op *Op, how uint64) (i uint32, sent bool) {
 	if op.From != "" {
 		if i = c.index[keyOf(op.From, op.ID)]; i > 0 {

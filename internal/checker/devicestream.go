@@ -74,7 +74,7 @@ func (s *Stream) Read(seq uint64) Arrival {
 	return Dropped
 }
 
-// Has reports whether the device has a seq, got or from the beginning.
+// Has reports whether the device has the entry at a seq: it has got it since, or had it at the beginning.
 func (s *Stream) Has(seq uint64) bool {
 	for _, g := range s.gaps {
 		if seq >= g.from && seq <= g.to {
@@ -115,7 +115,7 @@ func (s *Stream) Lowest() uint64 {
 	return low
 }
 
-// Missing counts the missing seqs up to head.
+// Missing counts the seqs in the gaps, and those after the highest one that came, up to head.
 func (s *Stream) Missing(head uint64) (n uint64) {
 	for _, g := range s.gaps {
 		n += g.to - g.from + 1
@@ -126,5 +126,5 @@ func (s *Stream) Missing(head uint64) (n uint64) {
 	return n
 }
 
-// Complete reports whether nothing is missing up to head.
+// Complete reports whether every seq up to head has come, and no gap is left.
 func (s *Stream) Complete(head uint64) bool { return s.next > head && len(s.gaps) == 0 }

@@ -16,8 +16,8 @@ const (
 	Duplicate       // a message is stored twice, acked at two seqs, or taken as new twice by one device (I2)
 	Ghost           // something is there that nobody sent, or is stored though it was rejected (I3)
 	Refused         // somebody was shown a message whose every attempt was rejected (I3)
-	// an entry stands before one that was acked before it began, or came after a later one, or two stand at one seq
-	// (I4, I5)
+	// an entry has a lower seq than one that was acked before it was sent, or reached a client after a later
+	// one, or two entries stand at one seq (I4, I5)
 	Reordered
 	Altered  // somebody was shown another body or sender than was sent (I1, I4)
 	Gap      // a seq is missing in the history, or in the middle of a page (I4)

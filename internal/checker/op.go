@@ -56,7 +56,7 @@ type Op struct {
 
 	User    string // whose client it is
 	Device  string // of the user; empty: the user has one
-	Session string // the connection, named once in all logs
+	Session string // name of the connection; no other connection in any of the logs has it
 
 	Conv string
 	To   string // of an Invoke, an OK, a Conv: the other user of a direct conversation whose id may not be known yet
@@ -87,8 +87,8 @@ type Op struct {
 // logBits is the number of bits for the number of a log. It limits how many logs are checked at once.
 const logBits = 12
 
-// Digest returns what a log has of a body: the first 8 bytes of the SHA-256 of its type ("" stands for "text"), a
-// line feed, and the body. It is never 0.
+// Digest returns the number that stands for a body in a log: the first 8 bytes of the SHA-256 of its type (""
+// stands for "text"), a line feed, and the body. It is never 0.
 func Digest(typ string, body []byte) uint64 {
 	if typ == "" {
 		typ = "text"

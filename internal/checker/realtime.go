@@ -32,7 +32,7 @@ func (c *conversation) realTime() {
 	}
 }
 
-// highest returns a function that returns the highest value told before a moment.
+// highest returns a function that returns the highest value told before a moment; 0: none was. It sorts all.
 func highest(all []told) func(before int64) uint64 {
 	slices.SortFunc(all, func(a, b told) int { return cmp.Compare(a.at, b.at) })
 	top := make([]uint64, len(all)+1)

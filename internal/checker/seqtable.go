@@ -1,7 +1,7 @@
 package checker
 
-// Pages is a slice, from index 0 on, that grows without being copied. Only its first page is copied, because that
-// is as short as possible. The zero value is empty.
+// Pages is a slice, from index 0 on, that grows without being copied. Only its first page is copied when it
+// grows: it begins short, so that a small slice takes little memory. The zero value is empty.
 type Pages[T any] struct{ page [][]T }
 
 const pageLen = 4096
@@ -66,8 +66,8 @@ const (
 )
 
 // Place records that a message stands at a seq. what is the number of the message, in 60 bits; how is the
-// evidence. known points to the seq of the message, which Place sets: 0 if it is not known yet, None if the
-// message was rejected.
+// evidence. known points to the seq that the message has so far: 0 if it has none, which Place then sets; None
+// if the message was rejected.
 func (p *Places) Place(seq, what, how uint64, known *uint32) Placing {
 	if seq == 0 || seq >= uint64(None) {
 		return NoSeq
@@ -118,7 +118,7 @@ func (p *Places) known(seq uint64) (what uint64, isMessage bool, how uint64) {
 	return v & placeWhat, v&foreign == 0 && v != 0, v & (ByAck | ByClient | ByHistory)
 }
 
-// Acked counts the messages that were acked at the seqs from from to to.
+// Acked counts the acked messages at the seqs between from and to, both included.
 func (p *Places) Acked(from, to uint64) (n uint64) {
 	for seq := p.next(from); seq <= min(to, p.Head); seq = p.next(seq + 1) {
 		if _, isMessage, how := p.known(seq); isMessage && how&ByAck != 0 {

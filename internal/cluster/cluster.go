@@ -6,9 +6,9 @@
 // may be wrong for a moment. Only the fence decides about commits: a takeover that comes too early, or by
 // two nodes at once, costs only time.
 //
-// Every node writes a heartbeat row into the store once a second, and reads those of the others twice a
-// second. The same record goes over the bus to its peers. A node is gone when its row has not changed for
-// a while, by the reader's own clock and only while the reader's own row moves.
+// Every node writes a heartbeat row into the store once a second, and reads those of the others twice a second.
+// It also sends its record over the bus to its peers. A node is gone when its row has not changed for a while,
+// by the reader's own clock and only while the reader's own row moves.
 //
 // In a hand-over the owner seals a feed, flushes the entries that have seqs, and tells the next owner,
 // which takes the feed over in the store. A node that the others do not hear gives its feeds up by its
@@ -92,7 +92,7 @@ var ErrNobody = errors.New("no other node takes feeds")
 type Options struct {
 	Log         *slog.Logger
 	Now         func() time.Time // the wall clock, only to compare it with those of others; nil: time.Now
-	Incarnation uint64           // of this process, the holder of its feeds; 0: drawn
+	Incarnation uint64           // of this process, the holder of its feeds; 0: New draws one
 	Roles       Roles            // 0: all
 	Addresses   []string         // where clients reach it, for Gateways
 	Release     string           // version of the program
@@ -143,7 +143,7 @@ type Cluster struct {
 	opening chan struct{} // capacity maxOpening; holds one for each takeover that runs
 	tell    chan struct{} // capacity 1; a token: the record for peers has changed
 	seek    chan struct{} // capacity 1; a token: there are feeds to look after
-	note    chan struct{} // capacity 1; a token: the own row is to be written now, since the bus reaches nobody
+	note    chan struct{} // capacity 1; a token: the own row is to be written now, since this node is apart
 	reads   reads
 
 	Takeovers atomic.Uint64 // feeds that were opened here
@@ -153,7 +153,7 @@ type Cluster struct {
 
 	mu       sync.Mutex // tier 0; guards the fields below
 	work     *work      // nil: Run does not run
-	version  uint64     // of the last record told
+	version  uint64     // of the last record of this node
 	taking   bool
 	draining bool
 	moving   int // feeds on their way to other nodes
@@ -192,10 +192,10 @@ const (
 )
 
 const (
-	lookEvery  = 500 * time.Millisecond // reads of the rows, beacons
-	beatEvery  = time.Second            // writes of the own row
+	lookEvery  = 500 * time.Millisecond // between two reads of the rows, and between two beacons
+	beatEvery  = time.Second            // between two writes of the own row
 	settleTime = time.Second            // wait of a new node before it takes feeds
-	storeWait  = 2 * time.Second        // for a call of the store
+	storeWait  = 2 * time.Second        // longest time of a call of the store
 	gather     = 10 * time.Millisecond  // wait for further changes before a beacon or a row
 	maxOpening = 32                     // takeovers at a time
 	// maxMoving is how many feeds this node hands over at a time. They have no owner meanwhile, and

@@ -38,19 +38,21 @@ type feed struct {
 }
 
 const (
-	// everything is the value of released that stands for all epochs, whichever the store has for this process.
+	// everything is a value of feed.released: this process serves no epoch of the feed, whichever one the store
+	// has noted for it.
 	everything = ^im.Epoch(0)
 
 	reopenWait = 500 * time.Millisecond // between two times that one feed is opened here
 	callWait   = 5 * time.Second        // for a call of Owners
-	// for Owners.Close on a slow node: the next owner is quicker, and the fence refuses late commits
+	// slowClose bounds Owners.Close on a slow node. It is short: the next owner is quicker, and the fence
+	// refuses late commits.
 	slowClose   = time.Second
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
 )
 
-// releases tell a node that a feed is free for it. The answer has the
-// epoch in which the node has opened the feed, or 0.
+// releases tell a node that a feed is free for it. The answer has the epoch in which the node has opened the
+// feed; 0: it has not.
 var releases = bus.Request[*storepb.FeedEpoch, *storepb.FeedEpoch]{Subject: release, Timeout: handOverTry}
 
 // decideLocked starts the work that follows from the present state: it opens, closes, hands over,
@@ -112,7 +114,8 @@ func (c *Cluster) shouldLocked(now time.Time) map[store.Feed]im.Node {
 	return c.shares
 }
 
-// takersLocked returns the nodes that take feeds, either those that are draining or the others.
+// takersLocked returns the nodes that take feeds: with draining only those that are draining, otherwise only
+// those that are not.
 func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	var takers []im.Node
 	if c.takingLocked(now) && c.draining == draining {
@@ -127,8 +130,8 @@ func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	return slices.Compact(takers)
 }
 
-// wantsLocked tells whether this node should own a feed that is not open here,
-// and that has no known owner. A live owner hands the feed over by itself.
+// wantsLocked tells whether this node should open a feed that is not open here: it should own the feed, no
+// owner is known, and the last attempt is reopenWait ago. A live owner hands the feed over by itself.
 func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.Time) bool {
 	if should[f.id] != c.self || now.Before(f.again) {
 		return false
@@ -289,7 +292,8 @@ func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 	}
 }
 
-// handleRelease opens a feed that its owner has closed for this node, and answers when the feed is open.
+// handleRelease opens a feed that its owner has closed for this node, and answers with the epoch when the feed
+// is open. If this node does not take the feed, it answers 0.
 func (c *Cluster) handleRelease(from im.Node, q *storepb.FeedEpoch, answer func(*storepb.FeedEpoch, error)) {
 	id, e := store.Feed(q.Feed), im.Epoch(q.Epoch)
 	reply := func(now im.Epoch) { answer(&storepb.FeedEpoch{Feed: q.Feed, Epoch: uint64(now)}, nil) }

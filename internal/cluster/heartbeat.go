@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wake"
 )
 
-// recordLocked returns the present record of this node.
+// recordLocked returns the present record of this node, under a new version.
 func (c *Cluster) recordLocked() *storepb.Node {
 	c.version++
 	now := time.Now()
@@ -172,8 +172,8 @@ func (c *Cluster) noteStore(which *bool, err error) {
 	}
 }
 
-// looks reads the rows of the others, twice a second and whenever there may be free feeds, until
-// ctx ends.
+// looks reads the rows of the others, twice a second and whenever there may be free feeds, until ctx ends. It
+// also removes the rows of nodes that have been gone for long.
 func (c *Cluster) looks(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -189,11 +189,12 @@ func (c *Cluster) looks(ctx context.Context) {
 	}
 }
 
-// look asks the store for the holders of the feeds that this node should
-// own and that have no known owner, and opens the free ones.
+// look reads the rows and judges by them which nodes are alive, and whether this one is slow. If there are
+// feeds that this node should own and that have no known owner, it asks the store for their holders and opens
+// the free ones.
 //
-// The rows are read after the holders: a node writes its row before it
-// takes anything over, so a holder without a row is gone.
+// The rows are read after the holders: a node writes its row before it takes anything over, so a holder without
+// a row is gone.
 func (c *Cluster) look(ctx context.Context) {
 	c.mu.Lock()
 	wanted := c.wantedLocked()

@@ -16,13 +16,14 @@ import (
 
 const (
 	joinWait = 5 * time.Second // how long Join looks for the others on the bus
-	// the same, for a database that does not answer: on a busy machine it answers late
+	// slowStore is how long Join waits for a database that does not answer in time: on a busy machine it
+	// answers late.
 	slowStore = 30 * time.Second
 )
 
-// Join makes this node known, before any client is served and while the bus runs. Errors that the
-// operator has to resolve: ErrTwin if another process with this id is alive, ErrUnreachable if there
-// are nodes alive and none of them is on the bus. Other errors are those of the store and of ctx.
+// Join makes this node known, before any client is served and while the bus runs. Errors that the operator has
+// to resolve: ErrTwin if another process with this id is alive; ErrUnreachable if there are nodes alive and
+// none of them is on the bus; that of Databases.Behind. Other errors are those of the store and of ctx.
 //
 // It returns at once if the id is new, and another node is on the bus or there is no other node. Rows
 // of dead processes cost 2 s, because these might be alive. First it asks the peers on the bus for

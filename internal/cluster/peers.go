@@ -46,7 +46,7 @@ type peer struct {
 	warned  struct{ skew, unheard bool }
 }
 
-// alive tells whether p is a node of the cluster.
+// alive tells whether p is a node of the cluster: it has a row, and is not gone.
 func (p *peer) alive() bool { return p.row != nil && !p.expired }
 
 // present tells whether p is on the bus.
@@ -58,8 +58,9 @@ type flap struct {
 	last  time.Time
 }
 
-// wait returns how long a node that was lost so often gets no feeds. The time doubles
-// with every loss, so that feeds do not move with a node that comes and goes.
+// wait returns how long a node that was lost so often gets no feeds. The time doubles with every loss, up to
+// maxFlapWait, so that feeds do not move with a node that comes and goes. It is 0 if the last loss was more
+// than flapMemory ago.
 func (f flap) wait(now time.Time) time.Duration {
 	if f.count == 0 || now.Sub(f.last) > flapMemory {
 		return 0
@@ -227,7 +228,8 @@ func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining b
 	c.expireLocked(seen, now)
 }
 
-// expireLocked ends the claims of processes that are gone. seen has the incarnations that have rows.
+// expireLocked ends the claims of processes that are gone, and forgets those whose row was removed. seen has
+// the incarnations that have rows.
 func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 	for incarnation, p := range c.peers {
 		switch {

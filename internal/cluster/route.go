@@ -46,8 +46,8 @@ func (c *Cluster) Wait(ctx context.Context, f store.Feed, seen im.Epoch) (im.Nod
 	}
 }
 
-// Learn notes the owner of a feed that a former owner has named in a refusal. It counts if the
-// epoch is higher than the known one.
+// Learn notes that n owns f in epoch e, as a former owner has said in a refusal. It counts like a claim of n
+// itself (claimLocked).
 func (c *Cluster) Learn(f store.Feed, n im.Node, e im.Epoch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,8 +56,9 @@ func (c *Cluster) Learn(f store.Feed, n im.Node, e im.Epoch) {
 	}
 }
 
-// claimLocked notes that n owns f in epoch e, unless a later owner is
-// known. It tells whether that changes the route.
+// claimLocked notes that n owns f in epoch e, if e is above the known epoch, or equal to it while no owner is
+// known. A lower epoch counts only after the feed has had no known owner for regress. It tells whether that
+// changes the route.
 func (c *Cluster) claimLocked(f store.Feed, n im.Node, e im.Epoch) bool {
 	if int(f) >= len(c.routes) {
 		return false // of a store with more feeds

@@ -26,7 +26,7 @@ type NodeStatus struct {
 	Slow        bool          // the store answers it late
 	Feeds       []store.Feed  // it owns, in order
 	Share       int           // how many it should own
-	Silent      time.Duration // since its heartbeat was seen to move
+	Silent      time.Duration // how long its heartbeat has not moved, as far as that counts (peer.silent)
 	Skew        time.Duration // its clock ahead of ours
 }
 
@@ -104,15 +104,15 @@ func (c *Cluster) Reconsider() {
 	c.decideLocked()
 }
 
-// Place is an address for clients.
+// Place has the addresses of a node for clients. Draining is also set while the node is apart or slow.
 type Place struct {
 	Node      im.Node
 	Addresses []string
 	Draining  bool
 }
 
-// Gateways lists the addresses for a user, best first. Each user has an order of their own,
-// which stays while the nodes stay the same. Nodes that drain, are apart or are slow come last.
+// Gateways lists the addresses for a user, best first. Each user has an order of their own, which stays while
+// the nodes stay the same. Nodes that drain, are apart or are slow come last.
 func (c *Cluster) Gateways(a im.Account) []Place {
 	type scored struct {
 		Place

@@ -13,7 +13,8 @@ import (
 // numbers, and the names of JSON.
 const envelope = 1 << 10
 
-// check finds values that are allowed alone, but not together.
+// check finds values that are not allowed together, and those that their options do not check themselves: ids,
+// origins, host names, and addresses without TLS.
 func (c *Config) check() Problems {
 	var ps Problems
 	fail := func(key, value, why, fix string) {
@@ -134,7 +135,8 @@ func strangeOrigin(s string) string {
 	return ""
 }
 
-// isHostName reports whether s is a name that a Host header can have, or *.name for all names below such a name.
+// isHostName reports whether a Host header can have the name s. An IP address counts as a name; *.name stands
+// for all names below it, and * for all names.
 func isHostName(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil || s == "*" {
 		return true

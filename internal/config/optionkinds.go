@@ -317,7 +317,7 @@ func unlimited(name string, p *int64, def int64, doc string) option {
 	return o
 }
 
-// byFiles is a count of connections, where 0 means as many as the limit of open files allows.
+// byFiles is a count of connections, where 0 and -1 mean as many as the limit of open files allows.
 func byFiles(name string, p *int64, doc string) option {
 	o := count(name, p, 0, -1, 1<<40, doc)
 	o.allowed = "a number from 0, or -1, which means the same as 0"

@@ -244,8 +244,7 @@ func providerOptions(j *JWT) []option {
 	}
 }
 
-// sectionDocs explains the sections in `config default`, in the order of the
-// table.
+// sectionDocs explains each section, for WriteDefault and WriteReference.
 var sectionDocs = map[string]string{
 	"listen":    "Where the server listens. An address that other hosts can reach needs TLS.",
 	"tls":       "TLS for all listeners, except for listen.admin where only this host can reach it.",

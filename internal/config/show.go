@@ -19,7 +19,7 @@ type Value struct {
 	Doc     string `json:"doc"`
 	Allowed string `json:"allowed"`
 	Live    bool   `json:"live,omitempty"` // a running server applies a new value
-	// its flag names a file with it, because every user of the host can see a command line
+	// the flag names a file that holds the value, because every user of the host can see a command line
 	Secret bool   `json:"secret,omitempty"`
 	Flag   string `json:"-"` // the text of --help for the flag, without a full stop
 }

@@ -40,11 +40,11 @@ type Fan struct {
 	newest    newestRow              // of the present delivery
 	senders   []*Outbox              // the connections that wait for an answer in the present delivery
 	own       []byte
-	batch     *remoteBatch // nil: there was nothing for other nodes yet
+	batch     *remoteBatch // nil: this Fan has had nothing for other nodes yet
 
-	Delivered atomic.Uint64 // events put into outboxes
-	Hinted    atomic.Uint64 // events that became hints
-	Lagged    atomic.Uint64 // events that an outbox did not take
+	Delivered atomic.Uint64 // entries put into outboxes, counted for each outbox
+	Hinted    atomic.Uint64 // entries that became a hint in an outbox, and hints from other nodes
+	Lagged    atomic.Uint64 // entries and hints that an outbox dropped
 }
 
 // New makes a Fan over a table.
@@ -74,7 +74,7 @@ type Origin struct {
 // Waits returns whether anybody waits for an answer.
 func (g Origin) Waits() bool { return g.Out != nil || g.Caller != nil }
 
-// Reply answers a send.
+// Reply answers a send with ack, or, unless err is nil, with err. Somebody must wait for the answer.
 func (g Origin) Reply(ack wire.Ack, err *im.Error, k *WakeUps) {
 	if g.Caller != nil {
 		g.Caller.reply(ack, err)
@@ -92,13 +92,12 @@ func (g Origin) Reply(ack wire.Ack, err *im.Error, k *WakeUps) {
 	g.Out.answerSend(nil, ack, g.Bytes, k)
 }
 
-// Deliver puts the items of one conversation into the outboxes of its members and
-// answers the senders. A connection that sent an item gets the answer in the place
-// of the item, and no event for it.
+// Deliver puts the items of one conversation into the outboxes of its members and answers the senders. A
+// connection that sent an item gets the answer in the place of the item, and no event for it. Frames for other
+// nodes, and the wake-ups of writers, wait for Flush.
 //
-// Deliver reads the online table, so the caller must have published the head: a
-// session that enters the table after Deliver has read it finds the entry in the
-// head. Deliver never blocks.
+// Deliver reads the online table, so the caller must have published the head: a session that enters the table
+// after Deliver has read it finds the entry in the head. Deliver never blocks.
 func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 	f.rows, f.senders = f.rows[:0], f.senders[:0]
 	for i := range items {
@@ -159,8 +158,8 @@ func (f *Fan) pushTo(o *Outbox, b []byte, shared bool, from, entries int, c *del
 	}
 }
 
-// deliverToOthers delivers the rows to the members' connections that sent none of
-// the items.
+// deliverToOthers delivers the rows to the members' connections here that sent none of the items, and adds to
+// the batch the members who are online at other nodes.
 func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 	var c deliveryCount
 	batch := f.beginRecipients()
@@ -179,7 +178,8 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
 			}
 			b := f.encoded[i]
-			// Otherwise each of these outboxes would make its own copy with the announcement.
+			// Announce once for all: otherwise each of these outboxes would make its own copy with the
+			// announcement.
 			if o.Large && len(b) > wire.LargeFrame {
 				if f.announced[i] == nil {
 					f.announced[i] = wire.AnnounceLarge(b, o.enc.Codec)
@@ -242,9 +242,9 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) 
 	f.Lagged.Add(uint64(lagged))
 }
 
-// Reaches tells whether any of users is online, here or at another node, so that Deliver would have
-// a recipient. Like Deliver, it counts as a choice of recipients: if the announcement of a user who
-// was already online at another node comes after it, the sessions of that user have to sync.
+// Reaches tells whether any of users is online, here or at another node, so that Deliver would have a
+// recipient. Like Deliver, it counts as a choice of recipients: if a user was already online at another node,
+// and the announcement comes after this call, the sessions of that user have to sync.
 func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	if f.Remote != nil {
 		f.Remote.noteRecipientsChosen()
@@ -256,8 +256,8 @@ func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
 	})
 }
 
-// beginRecipients is called before recipients of entries are chosen, and notes that. It
-// returns the batch for the recipients at other nodes; nil: there are no other nodes.
+// beginRecipients notes that this process chooses recipients of entries now. It returns the batch for the
+// recipients at other nodes; nil: there are no other nodes now.
 func (f *Fan) beginRecipients() *remoteBatch {
 	if f.Remote == nil {
 		return nil

@@ -24,7 +24,7 @@ const (
 // yet, so that a later one replaces an earlier one. It is nil until the first one comes. Guarded by Outbox.mu.
 type ephemeral struct {
 	signals   []owedSignal
-	presences []*petrelv1.Presence // of as many users as the session watches
+	presences []*petrelv1.Presence // at most one of each user that the session watches
 }
 
 type owedSignal struct {
@@ -83,8 +83,8 @@ func (o *Outbox) Presence(list []*petrelv1.Presence, k *WakeUps) {
 	o.markLocked(k)
 }
 
-// newest merges the presences of list into the owed ones. Mostly none
-// are owed: a client that reads has got the list before.
+// newest merges the presences of list into the owed ones, which it may change. Mostly none are owed: the writer
+// of a client that reads has taken them.
 func newest(owed, list []*petrelv1.Presence) []*petrelv1.Presence {
 	if len(owed) == 0 {
 		return list
@@ -115,15 +115,16 @@ func (o *Outbox) refusesEphemeralLocked() bool {
 	return o.closed || o.end != nil || o.unwelcomed || o.unconfirmedLocked()
 }
 
-// ephemeralDueLocked returns whether ephemeral events wait and may be written now. They may not while
-// the client lags, or while more than half of its limit waits. They are written after everything else.
+// ephemeralDueLocked returns whether ephemeral events wait and may be written now. They wait while the client
+// lags, has no welcome yet, or while more than half of its limit waits. They are written after everything else.
 func (o *Outbox) ephemeralDueLocked() bool {
 	l := o.ephemeral
 	return len(l.signals)+len(l.presences) > 0 && !o.lagged && !o.refusesEphemeralLocked() &&
 		(o.limit < 0 || o.waitingLocked() <= int(o.limit/2))
 }
 
-// writeEphemeralLocked writes the owed events, without signals that have waited for too long.
+// writeEphemeralLocked adds the owed events to the pending bytes, without signals that have waited for too
+// long.
 func (o *Outbox) writeEphemeralLocked() {
 	l, e := o.ephemeral, &petrelv1.Events{}
 	for _, s := range l.signals {

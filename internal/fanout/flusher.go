@@ -22,7 +22,7 @@ type Flusher struct {
 	armed bool // the writer was woken and has not called Take, or a WakeUps will wake it
 }
 
-// Meter counts the answers to the clients of a node. A nil Meter counts nothing.
+// Meter counts the acks of a node's clients and the refusals. A nil Meter counts nothing.
 type Meter struct {
 	Acks     measure.Histogram // from a send to its ack
 	Refusals *measure.Counts   // of frames, by code
@@ -43,8 +43,8 @@ func (m *Meter) refused(c im.Code) {
 // NewFlusher makes a Flusher whose writer is woken by wake.
 func NewFlusher(wake func()) *Flusher { return &Flusher{wake: wake} }
 
-// Take returns the outboxes to write. reuse is a list that the writer
-// does not need any more; its memory is used again.
+// Take returns the outboxes to write. The next outbox that is added wakes the writer again. reuse is a list
+// that the writer does not need any more; its memory is used again.
 func (f *Flusher) Take(reuse []*Outbox) []*Outbox {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,9 +65,9 @@ func (f *Flusher) add(o *Outbox, k *WakeUps) {
 	}
 }
 
-// WakeUps gathers the wake-ups of writers during a piece of work, so that a commit
-// wakes each writer once, and not once for each outbox. The caller that fills it
-// must call Flush: until then no other WakeUps wakes these writers either.
+// WakeUps gathers the wake-ups of writers during a piece of work, so that a commit wakes each writer once, and
+// not once for each outbox. The caller that fills it must call Flush: before that call no other WakeUps wakes
+// these writers either.
 type WakeUps struct {
 	due []*Flusher
 	now time.Duration // 0: the clock was not read since the last Flush

@@ -6,12 +6,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// focus holds the conversations that a client wants whole, and the owed hints for the others.
-// It is nil while the client wants everything and has room for it. Guarded by Outbox.mu.
+// focus holds the conversations that a client wants whole, and the owed hints for the others. It is nil until
+// the client names its focus or is owed a hint. Guarded by Outbox.mu.
 type focus struct {
 	request uint64             // number of the newest request that was applied
 	convs   map[im.ConvID]bool // nil: all
-	// hints that are not encoded yet: a later one replaces an earlier one, but keeps the higher mention
+	// owed has the hints that are not encoded yet, one for each conversation: the highest head and the highest
+	// mention
 	owed map[im.ConvID]hint
 }
 
@@ -35,8 +36,8 @@ func (f *focus) set(request uint64, convs map[im.ConvID]bool) (added []im.ConvID
 	return added
 }
 
-// owe notes a hint, and keeps the higher head: another node may send hints of
-// one conversation in any order. It returns false if too many are owed already.
+// owe notes a hint. Of the noted hint of the same conversation, if any, it keeps the higher head and the higher
+// mention: the hints of another node may come in any order. It returns false if too many are owed already.
 func (f *focus) owe(h hint) bool {
 	old, replaces := f.owed[h.conv]
 	if !replaces && len(f.owed) >= MaxHints {
@@ -80,10 +81,10 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.Con
 	return o.focus.set(request, convs)
 }
 
-// pushOrHintLocked adds the encoded entries of one delivery. If their conversation is out of
-// focus, or they do not fit, it adds a hint instead. Out of focus it also adds the entries
-// that mention the user; if the newest entry is one of them, that replaces the hint. An entry
-// of an inbox never becomes a hint: if there is no room for it, the client has to sync.
+// pushOrHintLocked adds the encoded entries of one delivery. If their conversation is out of focus, or they do
+// not fit, it adds a hint instead. Out of focus, a client with the capability mentions also gets the entries
+// that mention the user, if there is room. If the newest entry is one of them, there is no hint. An entry of an
+// inbox never becomes a hint: if there is no room for it, the client has to sync.
 func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows, shared bool,
 	k *WakeUps) (pushed, hinted bool) {
 	h := newest.hint()
@@ -101,7 +102,7 @@ func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows,
 		h.mention = named.newest
 		if alone := named.encode(o.enc); !o.focus.has(h.conv) && o.roomLocked(len(alone)) {
 			o.addLocked(alone, true)
-			if named.newest == h.head { // it replaces the hint
+			if named.newest == h.head { // the pushed entry takes the place of the hint
 				o.markLocked(k)
 				return true, false
 			}
@@ -111,8 +112,8 @@ func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows,
 	return false, o.oweLocked(h, k)
 }
 
-// pushHint adds a hint. It returns false if it adds none, because the
-// client has to sync or its connection ends.
+// pushHint adds a hint. If the client cannot take it, it queues `lagged` instead. It returns false if it adds
+// no hint: the client has to sync, has no welcome yet, or its connection ends.
 func (o *Outbox) pushHint(h hint, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -34,8 +34,9 @@ type heldSignal struct {
 	until time.Time
 }
 
-// replace holds s for a, in place of a held signal of the same conversation, sender and
-// kind. If HoldMs of s is 0, it only removes that signal. It returns whether there was one.
+// replace holds s for a, in place of a held signal of the same conversation, sender and kind. If HoldMs of s is
+// 0, it only removes that signal. If too many are held, it holds nothing in its place. It returns whether there
+// was one.
 func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +96,7 @@ func (h *held) setLocked(a im.Account, list []heldSignal) {
 	}
 }
 
-// countLocked adds the held signals of a to the counters, or with -1 subtracts them.
+// countLocked adds list, the signals held for a, to the counters. by is 1, or -1 to subtract them.
 func (h *held) countLocked(a im.Account, list []heldSignal, by int) {
 	h.n += by * len(list)
 	for _, x := range list {

@@ -6,7 +6,7 @@ import "github.com/petrel-im/petrel/internal/im"
 type Look struct {
 	Pending int  // bytes that are not written, or that the transport holds
 	Lagged  bool // the client has to sync, and has not
-	Held    bool // nothing is written: the session is unconfirmed
+	Held    bool // no event is written: the session is unconfirmed
 	Focused bool // the client gets some conversations whole, and hints of the others
 	InFocus bool // it gets the conversation in question whole
 	Owed    bool // a hint of that conversation waits

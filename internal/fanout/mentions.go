@@ -30,7 +30,7 @@ func (n *Names) has(u im.User) bool {
 // named has the rows of one delivery that mention users. Most deliveries have none.
 type named struct {
 	all []namedRow
-	one namedRows // last result of the method of
+	one namedRows // last result of named.of
 }
 
 type namedRow struct {
@@ -91,7 +91,7 @@ func (n *named) newestOf(u im.User) (seq uint64) {
 	return seq
 }
 
-// frames returns n as another node gets it.
+// frames returns the rows that mention users, in the form for other nodes.
 func (n *named) frames() []*clusterpb.Names {
 	var all []*clusterpb.Names
 	for _, x := range n.all {

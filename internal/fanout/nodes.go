@@ -18,10 +18,10 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// maxNodes is how many other nodes can have sessions: a bit of a uint64 for each.
+// maxNodes is the highest number of other nodes whose online users this node knows: each has a bit in a uint64.
 const maxNodes = 64
 
-// Nodes has the other nodes: their online users, and the frames to and from them. Set the functions
+// Nodes has the other nodes: their online users, and the frames to and from them. Answered and Lost are set
 // before the streams run.
 //
 // Everything between two nodes goes through their numbered streams. That carries the rule of Table over
@@ -61,11 +61,11 @@ type Nodes struct {
 	mu    sync.Mutex                        // tier 0; guards changes of byIndex and nodes
 	nodes atomic.Pointer[map[im.Node]*node] // all that were ever met; replaced as a whole, under mu
 
-	Frames   atomic.Uint64 // frames with events or answers that came
+	Frames   atomic.Uint64 // frames with entries or answers that came, and hints of such frames
 	Hints    atomic.Uint64 // of these, frames that had become hints
-	Missed   atomic.Uint64 // sessions that had to sync
+	Missed   atomic.Uint64 // sessions to which resync sent lagged frames, or that lagged already
 	Garbled  atomic.Uint64 // frames that could not be decoded
-	TooLarge atomic.Uint64 // deliveries that were sent as hints, because no frame holds them
+	TooLarge atomic.Uint64 // delivery frames that were too large for the bus, so that their hints were sent
 }
 
 // node is another node.
@@ -183,7 +183,8 @@ func (n *Nodes) node(id im.Node) *node {
 	return p
 }
 
-// onPeer is called when the streams with a node begin or end.
+// onPeer tells a node whose streams have begun which users are online here. If the streams have ended, it
+// forgets the node's online users, and calls Lost for all answers of the node.
 func (n *Nodes) onPeer(id im.Node, up bool) {
 	p := n.node(id)
 	p.mu.Lock()
@@ -194,16 +195,17 @@ func (n *Nodes) onPeer(id im.Node, up bool) {
 		n.lost(id, im.Key{})
 		return
 	}
-	// Events that were under way when former streams ended are lost. Here nobody has to sync
-	// for that reason. If the other process is the same as before, it has forgotten who is
-	// online here. So all users in the parts sent below are new to it, and it answers that
-	// they have to sync. If it is a new process, it has sent no events yet, and the new
-	// owners of its feeds fan out again what the former process may not have sent.
+	// Events that were under way when former streams ended are lost. onPeer has no session of this node sync
+	// for that reason. If the other process is the same as before, it has forgotten who is online here. So all
+	// users in the parts sent below are new to it, and it answers that they have to sync. If it is a new
+	// process, it has sent no events yet, and the new owners of its feeds fan out again what the former process
+	// may not have sent.
 	n.join(p)
 	n.sendParts(p, allParts)
 }
 
-// onReset is called when frames of a node were lost without a hint.
+// onReset is called when frames of a node were lost without a hint. It asks the node for its online users, has
+// all sessions of this node sync, and calls Lost for all answers of the node.
 func (n *Nodes) onReset(from im.Node) {
 	n.ask(n.node(from), allParts)
 	n.resync.everybody()
@@ -249,8 +251,8 @@ func (n *Nodes) announceTo(p *node, hint stream.Hint, compose func() *clusterpb.
 	}
 }
 
-// BeginTenure is called when this process has taken a feed over, before it chooses
-// recipients of entries of that feed.
+// BeginTenure raises the number of this process's newest tenure, and announces it to the other nodes. It is
+// called when this process has taken a feed over, before it chooses recipients of entries of that feed.
 func (n *Nodes) BeginTenure() {
 	n.tenure.Add(1)
 	for _, p := range *n.nodes.Load() {
@@ -304,7 +306,8 @@ func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
 	}
 }
 
-// handleOnline handles a node's frame about online users: an announcement, or a question.
+// handleOnline handles a frame of another node about online users. The frame may announce users, a whole part
+// of the table, or a tenure; ask for parts of this node's table; or name users here who have to sync.
 func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	var m clusterpb.Online
 	if err := m.UnmarshalVT(payload); err != nil || m.Part != nil && m.Part.Index >= tableParts {
@@ -331,7 +334,7 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		n.online.add(h, bit)
 		n.table.changed(im.Account{}, h, true)
 	}
-	// after they were added: a tenure that begins later finds them
+	// after the users were added: a tenure that begins later finds them
 	if m.KnownTenure != nil && *m.KnownTenure != n.tenure.Load() {
 		n.requestResync(p, m.Came)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Notes sends users the changed notes of entries of one conversation. Only sessions with the
-// capability, with the conversation in their focus, and with room get them. A lost note needs no sync:
-// the next one of the same entry replaces it, and a client that shows the entry reads a page with it.
+// Notes sends users the changed notes of entries of one conversation. Only sessions with the capability, with
+// the conversation in their focus, and with room get them. A lost note needs no sync: the next one of the same
+// entry replaces it, and a page of history has the notes of its entries. Frames for other nodes wait for Flush.
 //
 // Only one goroutine at a time may call it, as with Deliver. Spec: P-5.11.
 func (f *Fan) Notes(key im.Key, to []im.User, notes []*petrelv1.Note) {
@@ -74,7 +74,7 @@ func (b *remoteBatch) packNotes(key im.Key, notes []*petrelv1.Note) {
 	})
 }
 
-// handleNotes tells users on this node about notes.
+// handleNotes delivers notes of another node to users on this node.
 func (n *Nodes) handleNotes(from im.Node, payload []byte) {
 	var m clusterpb.Notes
 	err := m.UnmarshalVT(payload)

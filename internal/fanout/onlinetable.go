@@ -57,9 +57,9 @@ func (t *Table) setKey(secret [16]byte) {
 	t.key = [2]uint64{binary.LittleEndian.Uint64(secret[:8]), binary.LittleEndian.Uint64(secret[8:])}
 }
 
-// hash returns the name of an account in the table, and between nodes. Two accounts
-// may have the same hash. The table of a node compares the accounts. Another node
-// may get entries for a user who is not online there, and ignores them.
+// hash returns the name of an account in the table, and between nodes. Two accounts may have the same hash, so
+// this node's table compares the accounts too. Another node may get entries for a user who is not online there,
+// and ignores them.
 func (t *Table) hash(a im.Account) uint64 {
 	var buf [4 + im.MaxUser]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(a.Tenant))
@@ -112,9 +112,9 @@ func (t *Table) Leave(a im.Account, o *Outbox) {
 	}
 }
 
-// OnChange has f called when the first session of a user begins and when the last one ends: for a
-// user of this node with the account, for one of another node only with the hash. f must not block,
-// and must not use the table, since a lock may be held. OnChange is called before the table is used.
+// OnChange has f called when the first session of a user on one node begins and when the last one there ends.
+// For a user of this node f gets the account and the hash, for one of another node only the hash. f must not
+// block, and must not use the table, since a lock may be held. OnChange is called before the table is used.
 func (t *Table) OnChange(f func(a im.Account, hash uint64, online bool)) { t.change = f }
 
 func (t *Table) changed(a im.Account, hash uint64, online bool) {
@@ -138,8 +138,8 @@ func (t *Table) Of(a im.Account) []*Outbox { return t.of(a, t.hash(a)) }
 // of is Of for a caller that has computed the hash already.
 func (t *Table) of(a im.Account, hash uint64) []*Outbox { return ofAccount(a, t.withHash(hash)) }
 
-// Each calls f for each outbox in the table, until f returns false. It holds no lock meanwhile.
-// So it may miss an outbox that enters during the call, and may give f one that has left.
+// Each calls f for each outbox in the table, until f returns false. It holds no lock while f runs. So it may
+// miss an outbox that enters meanwhile, and may give f one that has left.
 func (t *Table) Each(f func(*Outbox) bool) {
 	for i := range t.parts {
 		p := &t.parts[i]

@@ -11,20 +11,22 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Outbox holds the bytes that wait to be written to one connection.
+// Outbox holds the bytes that wait to be written to one connection. Any goroutine may add to it. Only the
+// writer of the connection calls Take and Wrote; the Flusher wakes the writer.
 //
-// Any goroutine may add to it. Only the writer of the connection calls Take and
-// Wrote; the Flusher wakes it.
+// The limit bounds the bytes that wait, so that events do not pile up for a slow client. If an entry does not
+// fit, the outbox owes the client a hint instead. If the client takes no hints, the entry is of an inbox, or
+// MaxHints are owed, the outbox queues `lagged` once, and drops all events until the client syncs. Receipts and
+// notes that do not fit are dropped without `lagged`. Signals and presences wait until there is room.
 //
-// Events count against the limit. If an event does not fit, it is dropped, the
-// client is told once that it lags, and it gets no more events until it syncs.
-// Answers never count against the limit: the windows of the session bound how many
-// there can be.
+// An answer is never dropped for the limit, but the bytes of waiting answers leave less room for events. The
+// gateway closes a connection with too many unread answers.
 type Outbox struct {
-	Conn    conn       // the gateway's connection, which sets it before the outbox is used
+	Conn    conn       // set by the gateway before the outbox is used
 	Account im.Account // set before the outbox enters the online table
 	Device  string     // set with Account; empty: the token is bound to no device
-	// set with Account; number of the device's login; without a device the epoch of the user's tokens
+	// Login is set with Account: the number of the device's login, or, without a device, the epoch of the
+	// user's tokens.
 	Login uint64
 	ID    uint64 // set by Table.Enter; no other outbox of the table has it
 
@@ -54,18 +56,18 @@ type Outbox struct {
 	unwelcomed bool
 	closed     bool
 
-	// The send window: the sends of this connection that have no answer yet. Only
-	// Window and answers touch it.
+	// The send window: the sends of this connection that have no answer yet. Only Window and answerSend change
+	// these fields.
 	unansweredSends int32 // an int32, to fill the gap after the flags
 	unansweredBytes int
 
 	focus     *focus     // nil: the client wants everything whole, and no hint is owed
-	ephemeral *ephemeral // nil: there was none yet
+	ephemeral *ephemeral // nil: no signal or presence has come yet
 	validity  *validity  // nil: there are no other nodes, so nobody else revokes tokens
 }
 
-// conn is a connection of the gateway, which imports this package. The connection knows
-// its client's address: to keep it here too would make every session larger.
+// conn is a connection of the gateway, which imports this package. The client's address stays in the
+// connection: a copy here would make every session larger.
 type conn interface {
 	ClientAddr() netip.Addr // of the client; the zero value: not known
 }
@@ -92,8 +94,9 @@ const maxPooled = 64 << 10
 // Encoding returns how frames are encoded for this connection.
 func (o *Outbox) Encoding() wire.Encoding { return o.enc }
 
-// Answer adds a frame that must not be dropped. It encodes the frame before it takes the lock: a large
-// frame takes milliseconds, and commits and the writers of other connections must not wait for that.
+// Answer adds a frame. It drops the frame only if the connection is closed or being ended. It encodes the frame
+// before it takes the lock: a large frame takes milliseconds, and commits and the writers of other connections
+// must not wait for that.
 func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *WakeUps) {
 	b := wire.AppendFrame(*bufPool.Get().(*[]byte), o.enc, f)
 	o.mu.Lock()
@@ -112,9 +115,9 @@ func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *WakeUps) {
 	o.markLocked(k)
 }
 
-// Welcome adds the answer to the hello. Events are taken from here on. The outbox
-// must be in the online table already: then everything that the client reads after
-// the welcome is newer than the events that were dropped before it.
+// Welcome adds the answer to the hello. From here on the outbox takes events. It must be in the online table
+// already: then everything that the client reads after the welcome includes the entries whose events were
+// dropped before the welcome.
 func (o *Outbox) Welcome(f *petrelv1.ServerFrame, k *WakeUps) {
 	o.mu.Lock()
 	o.unwelcomed = false
@@ -139,9 +142,9 @@ func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *W
 	o.markLocked(k)
 }
 
-// Window takes room in the send window for one send of so many bytes. A send that is alone
-// has room whatever its size: escapes of JSON can make it larger than the whole window.
-// Window returns false if there is no room, or if the connection is being ended. Spec: P-4.6.
+// Window takes room in the send window for one send of so many bytes. A negative maximum is no limit. A send
+// that is alone has room whatever its size: escapes of JSON can make it larger than the whole window. Window
+// returns false if there is no room, or if the connection is closed or being ended. Spec: P-4.6.
 func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,8 +158,9 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 }
 
 // push adds the encoded entries b of one delivery. If they do not fit, or their conversation is out of focus,
-// it adds a hint instead, or the client lags. newest is the newest of the entries. named has those that mention
-// the user; nil: none does. shared means that other outboxes get the same slice, so nobody may change it.
+// it queues a hint instead, or `lagged` if no hint is possible. Both results are false if it adds neither
+// entries nor a hint. newest is the newest of the entries. named has the entries that mention the user; nil:
+// none does. shared means that other outboxes get the same slice, so nobody may change it.
 func (o *Outbox) push(b []byte, newest *newestRow, named *namedRows, shared bool, k *WakeUps) (pushed, hinted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -175,9 +179,9 @@ func (o *Outbox) push(b []byte, newest *newestRow, named *namedRows, shared bool
 	return false, false
 }
 
-// takesNoEventsLocked returns whether events are dropped now. If the reason is that
-// the session is unconfirmed, because its validity was unknown for too long, the
-// client is told that it lags. Its sync is refused until the session is confirmed.
+// takesNoEventsLocked returns whether events are dropped now. If the only reason is that the session is
+// unconfirmed (its validity was unknown for too long), it also queues `lagged`. The client's sync is then
+// refused until the session is confirmed.
 func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	if o.closed || o.end != nil || o.lagged || o.unwelcomed {
 		return true
@@ -189,7 +193,8 @@ func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	return false
 }
 
-// lagLocked has the client sync. The owed hints are dropped: the answer to the sync has the same heads.
+// lagLocked queues `lagged`, so that the client syncs. It drops the owed hints: the answer to the sync has the
+// same heads.
 func (o *Outbox) lagLocked(k *WakeUps) {
 	o.lagged = true
 	if o.focus != nil {
@@ -199,8 +204,9 @@ func (o *Outbox) lagLocked(k *WakeUps) {
 	o.markLocked(k)
 }
 
-// Lag has the client sync, because events for it were not pushed. It does
-// nothing before the welcome: a client reads everything after the welcome.
+// Lag queues `lagged` for a client for which events were not pushed, so that the client syncs. It does nothing
+// if the client lags already or the connection ends. Before the welcome it does nothing either, because the
+// client reads everything after the welcome.
 func (o *Outbox) Lag(k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -246,8 +252,9 @@ func (o *Outbox) Pending() int {
 	return o.waitingLocked()
 }
 
-// End tells the client that the connection closes with e. The writer closes it after the pending
-// bytes. Only the first call has an effect, and returns true.
+// End tells the client that the connection closes with e. The writer closes it after the pending bytes. End
+// does nothing and returns false if the connection is closed already, or has such an error from an earlier
+// call.
 func (o *Outbox) End(e *im.Error, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -336,7 +343,8 @@ func (o *Outbox) Wrote(p Piece, backlog int) {
 	}
 }
 
-// Backlog sets how many bytes the transport still holds.
+// Backlog sets how many bytes the transport still holds. It wakes the writer if that makes hints or ephemeral
+// events due.
 func (o *Outbox) Backlog(bytes int) {
 	var k WakeUps
 	o.mu.Lock()
@@ -348,8 +356,8 @@ func (o *Outbox) Backlog(bytes int) {
 	k.Flush()
 }
 
-// hintsDueLocked returns whether hints wait and may be written now. They may when at most half of the client's
-// limit waits. If the client reads slowly, newer hints replace older ones of the same conversation until then.
+// hintsDueLocked returns whether hints wait and may be written now. They may be written when at most half of
+// the limit waits. While they are not written, newer hints replace older ones of the same conversation.
 func (o *Outbox) hintsDueLocked() bool {
 	return o.focus != nil && len(o.focus.owed) > 0 && o.end == nil && !o.closed &&
 		(o.limit < 0 || o.waitingLocked() <= int(o.limit/2))
@@ -364,17 +372,17 @@ func (o *Outbox) writeHintsLocked() {
 	o.appendLocked(o.focus.takeOwed())
 }
 
-// TrackValidity has the outbox take no events while its session is unconfirmed.
-// validAt is a moment of r at which the session was valid. It is called before
-// the outbox enters the online table, and only if there are other nodes.
+// TrackValidity has the outbox drop events while its session is unconfirmed. validAt is a moment of r at which
+// the session was valid. TrackValidity is called before the outbox enters the online table, and only if there
+// are other nodes.
 func (o *Outbox) TrackValidity(r *Revocations, validAt time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.validity = &validity{revocations: r, validAt: validAt}
 }
 
-// Doubt notes that the session may have become void at a moment. From then on only
-// Confirm says that it is valid.
+// Doubt notes that the session may have become void at a moment, unless it is known to have been valid at that
+// moment or later. While the session is in doubt, only Confirm can show that it is valid.
 func (o *Outbox) Doubt(at time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -383,7 +391,8 @@ func (o *Outbox) Doubt(at time.Duration) {
 	}
 }
 
-// Confirm notes that the store has said that the session was valid at a moment.
+// Confirm notes that the session was valid at a moment, as the store has said. It ends a doubt of that moment
+// or an earlier one.
 func (o *Outbox) Confirm(at time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

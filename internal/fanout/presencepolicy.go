@@ -32,9 +32,9 @@ func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bo
 	})
 }
 
-// TellPresencePolicy announces to all other nodes that a change concerns who
-// may see a user: one watcher, or all if watcher is empty. With peer, the user
-// has written to the watcher; without, a block of the watcher has changed.
+// TellPresencePolicy announces to all other nodes that a change concerns whether a watcher may see a user; an
+// empty watcher stands for all. With peer, the user has written to the watcher. Without peer, a block of the
+// watcher or the user's policy has changed.
 func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User, peer bool) {
 	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher),
 		Peer: peer}).MarshalVT()

@@ -14,7 +14,7 @@ import (
 // Receipt says that the cursors of a member have moved.
 type Receipt struct {
 	*petrelv1.Receipt
-	Origins []Asker // the sessions that moved them, which get an answer instead
+	Origins []Asker // sessions that moved them and get an answer; they do not get a frame with this receipt alone
 }
 
 // Asker is the session behind a request.
@@ -26,6 +26,7 @@ type Asker struct {
 // Receipts sends users the receipts of members of one conversation. Only sessions with the capability and with
 // room get them. A session that does not have the conversation in its focus gets the frame only if one of the
 // receipts is of its own user. A lost receipt needs no sync: the next one of the same member replaces it.
+// Frames for other nodes wait for Flush.
 //
 // Only one goroutine at a time may call it, as with Deliver. Spec: P-8.6.
 func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {

@@ -192,7 +192,7 @@ func decodeAnswer(a *clusterpb.Answer) Answer {
 		Message: a.Message}, Repeat: a.Repeat}
 }
 
-// reply answers a send that is not part of a delivery.
+// reply sends the node of c the answer to a send. It is for answers that are not part of a delivery.
 func (c *Caller) reply(ack wire.Ack, err *im.Error) {
 	head := clusterpb.Delivery{Tenant: uint32(c.Conv.Tenant), Conv: c.Conv.Conv[:]}
 	rest := clusterpb.Delivery{Answers: []*clusterpb.Answer{encodeAnswer(c.Ticket, Answer{Ack: ack, Err: err})}}
@@ -208,8 +208,8 @@ func (b *remoteBatch) flush() {
 	b.frames = b.frames[:0]
 }
 
-// dispatch gives a frame to the stream of its node. If the frame is too large for
-// the bus, its hint goes instead.
+// dispatch gives a frame to the stream of its node. If the frame is too large for the bus, its hint goes
+// instead. Failures are logged, except that the stream has ended.
 func (n *Nodes) dispatch(f frame) {
 	_, err := n.streams.Send(f.to, f.kind, f.payload, f.hint)
 	if errors.Is(err, bus.ErrTooLarge) && f.hint.Kind != 0 {

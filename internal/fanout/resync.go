@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// spreadTime is how long it takes to send a lagged frame to all sessions
-	// of a node. If all got it at once, all their syncs would come at once.
+	// spreadTime is about how long it takes to send a lagged frame to all sessions of a node. If all got it at
+	// once, all their syncs would come at once.
 	spreadTime = 5 * time.Second
 
-	burstSessions  = 256     // users of one burst; a pause follows if they have so many sessions
+	burstSessions  = 256     // users of one burst; a pause follows if they have at least so many sessions
 	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table sync
 )
 
@@ -22,7 +22,7 @@ const (
 // because another node did not know of their users or because its frames were lost.
 type resync struct {
 	table    *Table
-	sessions *atomic.Uint64 // counts those that have to sync
+	sessions *atomic.Uint64 // counts those to which lagged was sent, or that lagged already
 	due      chan struct{}  // capacity 1; a token: there are users to sync
 
 	mu    sync.Mutex // tier 0; guards the fields below

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// maxUnconfirmed is how long a session still counts as valid after the last moment at which it
-// is known to have been valid. After that no new event is queued for the session, and queued
-// events do not go to its connection any more (Outbox.Take). Nothing may reach a user 5 s
-// after a revocation: the rest of this time is for bytes on their way to the socket. If the
-// client reads slowly, these take longer, because bytes in the transport cannot be taken back.
+// maxUnconfirmed is how long a session still counts as valid after the last moment at which it is known to have
+// been valid. After that no new event is queued for the session, and queued events do not go to its connection
+// any more (Outbox.Take). Nothing may reach a user 5 s after a revocation: the remaining second is for bytes on
+// their way to the socket. If the client reads slowly, these take longer, because bytes in the transport cannot
+// be taken back.
 const maxUnconfirmed = 4 * time.Second
 
 // Revocations holds the moment up to which this node knows every revocation of tokens that another node

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// MaxFocused is how many sessions get a signal that is only for those in focus.
+	// MaxFocused bounds the sessions that get a signal that is only for those in focus. The last places are
+	// given out as at least one for each other node, so a few more sessions may get it.
 	MaxFocused = 100
 
 	// maxSignalUsers is how many users of another node such a signal names. Only that node knows
@@ -49,8 +50,9 @@ func NewSignals(t *Table, n *Nodes) *Signals {
 	return g
 }
 
-// Deliver queues a signal for sessions of users. Nothing waits for it, and a lost signal is not
-// sent again. Spec: P-13.1.
+// Deliver queues a signal for the sessions of users on this node, and sends it to the other nodes where they
+// are online. If the signal asks for it, every node holds it for devices that connect soon. A lost signal is
+// not sent again. Spec: P-13.1.
 func (g *Signals) Deliver(s *Signal, to []im.User) {
 	if len(to) == 0 {
 		return
@@ -58,8 +60,8 @@ func (g *Signals) Deliver(s *Signal, to []im.User) {
 	everywhere := g.hold(s, to)
 	room, first := math.MaxInt, 0
 	if s.Focused {
-		// In a large conversation such a signal does not reach all users. Each
-		// one begins with other users, so that not always the same ones get it.
+		// In a large conversation such a signal does not reach all users. Each signal begins with other users,
+		// so that not always the same ones get it.
 		g.turn++
 		room, first = MaxFocused, g.turn*MaxFocused%len(to)
 	}
@@ -91,8 +93,8 @@ func (g *Signals) Deliver(s *Signal, to []im.User) {
 	}
 }
 
-// hold holds a signal, or ends a held one. It returns whether all other nodes
-// need the signal, including those at which none of the users is online.
+// hold holds a signal for users, or ends a held one. It returns whether all other nodes need the signal,
+// including those at which none of the users is online.
 func (g *Signals) hold(s *Signal, to []im.User) (everywhere bool) {
 	if !s.mayBeHeld() {
 		return false
@@ -124,7 +126,7 @@ func (t *Table) signal(a im.Account, hash uint64, s *Signal, own uint64, room in
 	return n
 }
 
-// addEverywhere adds a user for all nodes.
+// addEverywhere adds a user for each node whose streams run.
 func (b *remoteBatch) addEverywhere(u im.User, h uint64) {
 	for i := range b.nodes.byIndex {
 		if b.nodes.byIndex[i].Load() != nil {
@@ -135,8 +137,9 @@ func (b *remoteBatch) addEverywhere(u im.User, h uint64) {
 	}
 }
 
-// packSignal makes the frames of a signal for the recipients that were added, one for each
-// node. room is how many sessions at all these nodes together may get a focused signal.
+// packSignal makes the frames of a signal for the recipients that were added, one for each node. Users that do
+// not fit into the frame of their node do not get the signal. room is how many sessions at all these nodes
+// together may get a focused signal; each node may give it to at least one.
 func (b *remoteBatch) packSignal(s *Signal, room int) {
 	payload, err := s.Signal.MarshalVT()
 	im.Assert(err == nil, "encode a signal: %v", err)
@@ -159,7 +162,7 @@ func (b *remoteBatch) packSignal(s *Signal, room int) {
 	})
 }
 
-// handleSignal delivers a signal of another node to users on this node.
+// handleSignal delivers a signal of another node to users on this node, and holds it if it may be held.
 func (n *Nodes) handleSignal(from im.Node, payload []byte) {
 	var m clusterpb.Signal
 	got := &petrelv1.Signal{}

@@ -14,8 +14,8 @@ import (
 // maxBlocked bounds the blocked users that are kept for one user.
 const maxBlocked = 1000
 
-// blocked is a set of users whom a user blocks, or has blocked before. Only for these
-// the block of the pair has to be read. A set never changes; nil: nobody. Spec: P-5.4.
+// blocked is a set of users whom a user blocks, or has blocked before. Only for these users the block itself
+// has to be read. A set never changes; nil: nobody. Spec: P-5.4.
 type blocked struct {
 	users []im.User // sorted
 	all   bool      // there are too many to keep: each user counts as one of them
@@ -78,9 +78,10 @@ func (p *Presence) readBlocked(ctx context.Context, a im.Account) (*blocked, err
 	return blockedOf(users, false), err
 }
 
-// recheckBlocks is called when t may have begun or ended to block the users in who. For each of them who
-// watches t it asks the store again. Until the answer, they see t as a blocker is seen: as before,
-// and as offline after holdOnline. For those who do not watch t, it forgets how t was shown to them.
+// recheckBlocks asks the store again whether t blocks the users in who, for each of them who watches t. It is
+// called when a block may have begun or ended. Until the answer, those to whom t was visible see t as a
+// blocker: as before, and as offline after holdOnline. For those who do not watch t, it forgets how t was shown
+// to them.
 func (p *Presence) recheckBlocks(t *target, who *blocked, now time.Time) {
 	t.pairs++
 	t.blocked = t.blocked.with(who)

@@ -40,13 +40,14 @@ type lastSeen struct {
 	ms      uint64
 }
 
-// coarse rounds a time to the precision that other users may know.
+// coarse returns a time in Unix milliseconds, rounded down to the precision that other users may know.
 func coarse(t time.Time) uint64 {
 	return uint64(t.Truncate(lastSeenStep).UnixMilli())
 }
 
-// LastSeen returns when a user was online last, but not after at, in Unix milliseconds. ms is rounded for
-// other users; 0: not known. onlineMs is the exact time while the user is shown as online, and otherwise 0.
+// LastSeen returns when a user was online last, but not after at, in Unix milliseconds. ms is rounded for other
+// users; 0: not known. While the user is shown as online, onlineMs is the exact time: at itself, or the end of
+// the user's last session on this node. Otherwise it is 0. A damaged record counts as not known.
 func (p *Presence) LastSeen(ctx context.Context, a im.Account, at time.Time) (ms, onlineMs uint64, err error) {
 	ms = coarse(at)
 	hash := p.o.Table.Hash(a)
@@ -175,8 +176,8 @@ func (p *Presence) raiseLastSeen(ctx context.Context, list []lastSeen) error {
 	return p.o.Store.Update(ctx, puts)
 }
 
-// writeAtTheEnd stores the times of users whose sessions have ended lately, because
-// the process stops and no other node knows these times. It gives up after endTime.
+// writeAtTheEnd stores the times of users whose sessions have ended lately, because the process stops and no
+// other node knows these times. It gives up after endTime, or if the store is not writable.
 func (p *Presence) writeAtTheEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()

@@ -56,9 +56,9 @@ func (p *Presence) delayOffline(f pendingOffline) {
 	p.pending = slices.Insert(p.pending, i, f)
 }
 
-// blockerOnlineSince returns when the last session of a blocker seems to have
-// ended, for the blocked user. Zero: that is longer than holdOnline ago, and
-// the blocker is shown as offline. A step of the wall clock shifts it.
+// blockerOnlineSince returns the time from which on a blocker has no session, as the blocked user sees it.
+// Zero: the blocker is shown as offline, because that time is holdOnline or more ago, or in the future. A step
+// of the wall clock shifts the result.
 func (p *Presence) blockerOnlineSince(b *storepb.Block, now time.Time) time.Time {
 	gone := p.o.Now().Sub(time.UnixMilli(int64(b.OnlineMs)))
 	if gone < 0 || gone >= holdOnline {

@@ -14,8 +14,8 @@ const (
 	maxPeers = 1000 // of one watcher that one read returns
 )
 
-// readPeers sets sees of asks, which are ascending by user: whether the user
-// shows themselves to peers and has written to the watcher. Spec: P-13.6.
+// readPeers sets the field sees of each of asks: true if the user shows themselves to peers and has written to
+// the watcher. asks are ascending by user. Spec: P-13.6.
 func (p *Presence) readPeers(ctx context.Context, watcher im.Account, asks []*reading) error {
 	if len(asks) > fewPeers {
 		rest, err := p.scanPeers(ctx, watcher, asks)
@@ -60,8 +60,8 @@ func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*re
 	return asks[next:], nil
 }
 
-// recheckPeer is called when t has written to a watcher. It asks again for
-// the sessions of the watcher that may not see t.
+// recheckPeer asks the store again for the sessions of a watcher that may not see t. It is called when t has
+// written to the watcher.
 func (p *Presence) recheckPeer(t *target, watcher im.User) {
 	t.pairs++
 	for _, x := range t.watchers {

@@ -39,8 +39,8 @@ type pairChange struct {
 	peer    bool // has written
 }
 
-// policyChanged notes that a change concerns who may see a user on this
-// node: one watcher, or all if watcher is empty.
+// policyChanged has this node read again whether a watcher may see a user; an empty watcher stands for all. If
+// too many such pairs wait, it has the user's policy read again instead.
 func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *Presence) takePairs(now time.Time) {
 	}
 }
 
-// policiesMayHaveChanged has the policies of all targets read again, because messages
-// of another node may have been lost. There are never more stale policies than targets.
+// policiesMayHaveChanged has the policies of all targets read again, because messages of another node may have
+// been lost. It replaces the list of stale policies, so repeated losses do not make the list longer.
 func (p *Presence) policiesMayHaveChanged() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,8 @@ func (p *Presence) policiesMayHaveChanged() {
 	wake.Set(p.wake)
 }
 
-// recheckJob returns the next job that reads policies again; false: there is none.
+// recheckJob takes the next targets with a stale policy, and returns the job that reads them again; false:
+// there are none.
 func (p *Presence) recheckJob() (j job, ok bool) {
 	p.mu.Lock()
 	n := min(len(p.stale), recheckAtOnce)

@@ -40,10 +40,10 @@ const (
 	// online. Most losses of a connection are shorter, also when a node dies.
 	holdOnline = 30 * time.Second
 
-	maxAsked   = 1 << 16 // watches that wait
+	maxAsked   = 1 << 16 // watches that wait to be read; also changes between two users that wait
 	maxLeaving = 1 << 18 // users who have gone less than holdOnline ago
-	workers    = 8       // that read the store for watches
-	maxJobs    = 64      // that wait for a worker
+	workers    = 8       // goroutines that read the store for watches
+	maxJobs    = 64      // jobs that wait for a worker
 	atOnce     = 4       // reads of the store for one watch
 
 	// When a node dies, thousands of sessions watch anew at other nodes, and
@@ -51,11 +51,11 @@ const (
 	watchesPerSecond = 1000
 	watchBurst       = 256
 	askPause         = 20 * time.Millisecond // least wait for a token, so that one step reads several watches
-	tellAtOnce       = 1 << 14               // presences that one step finds
-	sessionsAtOnce   = 1 << 10               // that one step tells
-	gatherAtMost     = time.Second
-	tellPause        = 10 * time.Millisecond
-	retryPause       = time.Second // after a failure of the store
+	tellAtOnce       = 1 << 14               // presences that one step finds, about
+	sessionsAtOnce   = 1 << 10               // sessions to which one step sends
+	gatherAtMost     = time.Second           // how long handOut waits for further presences
+	tellPause        = 10 * time.Millisecond // until the next step, while there is more to send
+	retryPause       = time.Second           // until the next job, after a failure of the store
 )
 
 // Options connect a Presence with other parts.
@@ -76,7 +76,7 @@ type Presence struct {
 	o    Options
 	wake chan struct{} // capacity 1; a token: the loop has something to do
 	jobs chan job      // capacity maxJobs: reads for the workers
-	due  chan struct{} // capacity 1; a token: last seen has something to write
+	due  chan struct{} // capacity 1; a token: there are times of being online last to store
 
 	// Only the loop uses these, see run.go.
 	pending   []pendingOffline
@@ -87,11 +87,11 @@ type Presence struct {
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	targets map[uint64]*target
-	changed []*target    // that came online or went
+	changed []*target    // targets that came online or went offline
 	asked   []question   // the oldest first
-	ended   []*Watch     // whose sessions have ended
+	ended   []*Watch     // watches whose sessions have ended
 	done    []result     // of jobs
-	stale   []im.Account // whose policy has changed
+	stale   []im.Account // users whose policy may have changed
 	pairs   []pairChange
 	leaving []leaving // the oldest first
 	write   []lastSeen
@@ -154,8 +154,9 @@ func New(o Options) *Presence {
 	return p
 }
 
-// noteChange notes that the first session of a user has begun, or the last one has ended: on
-// this node, or, if a has no user, on another node. The online table calls it with a lock held.
+// noteChange notes that the first session of a user has begun, or the last one has ended: on this node, or, if
+// a has no user, on another node. Of a user who has left this node it also notes the time. The online table
+// calls it with a lock held.
 func (p *Presence) noteChange(a im.Account, hash uint64, online bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

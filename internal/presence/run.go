@@ -11,18 +11,19 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// pendingOffline is a user without a session, who is shown as offline after holdOnline, unless
-// they are back by then. If watcher is set, only this watcher is concerned, whom the user blocks.
+// pendingOffline is a user who is shown as offline when holdOnline has passed since goneAt. It is one of two: a
+// user without a session, unless a session begins before then; or, if watcher is set, a user who blocks the
+// watcher and is shown as offline to this watcher alone.
 type pendingOffline struct {
 	t       *target
 	goneAt  time.Time // as goneAt of t, or of t.away[watcher]; void if that has changed since
 	watcher im.User
 }
 
-// Run sends presences until ctx ends.
+// Run sends presences until ctx ends. Then it stores the times of users whose sessions have ended lately.
 //
-// One goroutine, the loop, keeps the state of the targets and sends it, so no
-// older state is sent after a newer one. Workers read the store for the loop.
+// One goroutine, the loop, keeps the state of the targets and sends it, so no older state is sent after a newer
+// one. Workers read the store for the loop.
 func (p *Presence) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range workers {
@@ -64,7 +65,7 @@ func (s *step) tell(w *Watch, x *petrelv1.Presence) {
 	s.room--
 }
 
-// tellAll sends the presence of t to those of its watchers who may see it.
+// tellAll queues the presence of t for those of its watchers who may see it.
 func (s *step) tellAll(t *target) {
 	x := t.as(visible)
 	for _, to := range t.watchers {
@@ -86,9 +87,10 @@ func (p *Presence) step() time.Duration {
 	return min(next, p.handOut(now, next == tellPause), p.ask(now), p.settleLeaving(now))
 }
 
-// handOut sends sessions the presences that they are owed. If more is set, the loop is about to find
-// further ones, and handOut waits for them, for gatherAtMost at most. After the death of a node, most
-// sessions that watch one of its users watch others of them, too, and one write for all costs less.
+// handOut sends up to sessionsAtOnce sessions the presences that they are owed. more means that the loop is
+// about to find further ones: then handOut waits, for gatherAtMost at most. After the death of a node, a
+// session that watches one of its users often watches others of them, and one write for all costs less. It
+// returns how long to wait for the next call.
 func (p *Presence) handOut(now time.Time, more bool) time.Duration {
 	if len(p.owing) == 0 {
 		p.owing, p.gathering = nil, time.Time{}
@@ -127,7 +129,8 @@ func (p *Presence) endWatches() {
 	}
 }
 
-// tellChanges shows users who came online, and puts users who went offline into pending.
+// tellChanges queues the presences of users who came online, and puts users who went offline into pending. It
+// returns how long to wait for the next call.
 func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
 		p.mu.Lock()
@@ -156,7 +159,8 @@ func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
 	return tellPause
 }
 
-// tellFaded shows users as offline who have been gone for holdOnline.
+// tellFaded queues the presences of users who have been gone for holdOnline and are offline now. It returns how
+// long to wait for the next call.
 func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
 	for s.room > 0 {
 		if len(p.pending) == 0 {

@@ -131,7 +131,8 @@ func (p *Presence) readBlocks(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// takeResults takes the results of the workers, and tells the sessions.
+// takeResults takes the results of the workers, and queues presences for the sessions. A job that has failed is
+// done again.
 func (p *Presence) takeResults(s *step, now time.Time) {
 	p.mu.Lock()
 	done := p.done
@@ -177,7 +178,7 @@ func (p *Presence) take(s *step, j job, now time.Time) {
 	}
 }
 
-// settle sends a session the presence that was read for it, if it differs from the last one.
+// settle queues for a session the presence that was read for it, if it differs from the last one.
 func (s *step) settle(x *watching, r *reading, now time.Time) {
 	t, u := x.t, x.w.out.Account.User
 	switch {
@@ -208,7 +209,7 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 	}
 }
 
-// again asks again for the targets of a job that has failed, after a pause.
+// again queues questions about the targets of a job that has failed. No job begins for retryPause.
 func (p *Presence) again(j job) {
 	p.pause = time.Now().Add(retryPause)
 	for i := range j.reads {
@@ -221,8 +222,8 @@ func (p *Presence) again(j job) {
 	}
 }
 
-// askFor queues a question about one user on behalf of a session. If too
-// many wait, or a whole list of the session waits, it does nothing.
+// askFor queues a question about one user on behalf of a session. It does nothing if too many wait, a whole
+// list of the session waits, or the session has ended.
 func (p *Presence) askFor(q question) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

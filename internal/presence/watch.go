@@ -103,7 +103,7 @@ func (p *Presence) takeList(w *Watch) {
 	w.out.ForgetPresences()
 }
 
-// drop ends the watch of a list.
+// drop removes a list from the watchers of its targets, and forgets targets that nobody watches any more.
 func (p *Presence) drop(list []watching) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -54,8 +54,8 @@ func (b *Bytes[K]) takenOf(now time.Time, k K, l Limit) (taken, bound int64) {
 	return int64(left/l.Every) << 10, int64(l.Burst) << 10
 }
 
-// Take counts n bytes of k, and of its group. If they are too many, it
-// counts nothing and returns how long to wait.
+// Take counts n bytes of k, and of its group. If they are too many, it counts nothing and returns how long to
+// wait. Up to freeBytes bytes count as none, and more than the burst of k as the burst.
 func (b *Bytes[K]) Take(now time.Time, k K, n int) (wait time.Duration) {
 	if b == nil || n <= freeBytes {
 		return 0

@@ -53,7 +53,8 @@ func (p *Pace[K]) Take(now time.Time, k K, bytes int) (wait time.Duration, err *
 // patience, so that refusals of a thousand simultaneous requests are spread.
 func Late() time.Duration { return patience/2 + rand.N(patience/2) }
 
-// AddBytes takes a further token of k for each PerToken bytes, ahead of time if they are not there yet.
+// AddBytes takes a further token of k for each PerToken bytes, at most a burst of them. If they come only
+// later, it takes them ahead of time, but none if that is later than owed from now.
 func (p *Pace[K]) AddBytes(now time.Time, k K, bytes int) {
 	if n := bytes / PerToken; p != nil && n > 0 {
 		p.table.Reserve(now, owed, Claim[K]{Key: k, Limit: p.limit, Tokens: min(n, p.limit.Burst)})

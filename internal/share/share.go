@@ -18,7 +18,8 @@ import (
 type Options struct {
 	Workers int // jobs that run at the same time
 	PerUser int // jobs of one user that run at the same time
-	// jobs of all users that wait; users who have fewer than fewWaiting of them may fill it to twice this number
+	// Waiting bounds the jobs of all users that wait. Users with fewer than fewWaiting waiting jobs may fill
+	// the queue to twice this number.
 	Waiting     int
 	UserWaiting int // jobs of one user that wait
 
@@ -85,7 +86,7 @@ func New(o Options) *Queue {
 	return &Queue{o: o, wake: make(chan struct{}, o.Workers), users: map[im.Account]*user{}}
 }
 
-// Run runs jobs until ctx ends. Jobs that wait then are dropped.
+// Run runs jobs until ctx ends, and returns when no job runs any more. Jobs that still wait are dropped.
 func (q *Queue) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range q.o.Workers {

@@ -64,7 +64,8 @@ func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return u, err
 }
 
-// changeUser changes a user's record in a transaction. f may write further records in it.
+// changeUser changes a user's record in a transaction. f may write further records in it. Codes: no_user and
+// those of f.
 func (us *Users) changeUser(ctx context.Context, a im.Account,
 	f func(*change, *storepb.User) error) (i Info, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
@@ -106,19 +107,20 @@ func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName st
 // stored.
 type AddPolicy uint32
 
-// Who may add a user to groups. The operator always may.
+// These values of AddPolicy say who may add a user to groups. The operator always may.
 const (
 	ByEverybody AddPolicy = 1 // also 0
 	ByNobody    AddPolicy = 2
 )
 
-// SetAddPolicy says who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
+// SetAddPolicy sets who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
 func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByNobody),
 		"everybody or nobody")
 }
 
-// setPolicy sets one of the policies of a user, with values up to last. Codes: invalid, no_user.
+// setPolicy sets the policy of a user that of points to. last is the highest allowed value, and choice names
+// the allowed ones in the error. Codes: invalid, no_user.
 func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32,
 	choice string) (Info, error) {
 	if policy > last {
@@ -134,13 +136,14 @@ func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.U
 // petrel.v1.ForwardPolicy, and stored.
 type ForwardPolicy uint32
 
-// How an author is shown.
+// These values of ForwardPolicy say whether forwards name the author.
 const (
 	Named   ForwardPolicy = 1 // also 0
 	Unnamed ForwardPolicy = 2
 )
 
-// SetForwardPolicy says whether forwards name a user. Codes: invalid, no_user. Spec: P-5.10.
+// SetForwardPolicy sets whether forwards of a user's messages name that user. Codes: invalid, no_user. Spec:
+// P-5.10.
 func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPolicy) (Info, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.ForwardPolicy }, uint32(p), uint32(Unnamed),
 		"named or unnamed")
@@ -157,22 +160,21 @@ func (us *Users) IsNamed(ctx context.Context, a im.Account) (bool, error) {
 // petrel.v1.PresencePolicy, and stored.
 type PresencePolicy uint32
 
-// Who may see when a user is online.
+// These values of PresencePolicy say who may see when a user is online.
 const (
 	ToEverybody PresencePolicy = 1
 	ToPeers     PresencePolicy = 2 // also 0: those to whom the user has written directly
 	ToNobody    PresencePolicy = 3
 )
 
-// SetPresencePolicy says who may see when a user is online. Codes: invalid, no_user.
-// Spec: P-13.6.
+// SetPresencePolicy sets who may see when a user is online. Codes: invalid, no_user. Spec: P-13.6.
 func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p PresencePolicy) (Info, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.PresencePolicy }, uint32(p), uint32(ToNobody),
 		"everybody, peers or nobody")
 }
 
-// PresencePolicy says who may see when a user is online: nobody, if there is no such
-// user, or if the user is disabled. Spec: P-13.6.
+// PresencePolicy returns who may see when a user is online: ToPeers, if nothing was set; ToNobody, if there is
+// no such user, or if the user is disabled. Spec: P-13.6.
 func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePolicy, error) {
 	u, err := us.read(ctx, a)
 	switch {
@@ -186,10 +188,10 @@ func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePoli
 	return PresencePolicy(u.PresencePolicy), nil
 }
 
-// ChangePassword changes a password, given the old one, and voids all tokens but those
-// of the device that asks (keepDevice; "": the tokens without a device). It returns
-// the devices whose sessions the caller ends with revoked; "" stands for the sessions
-// without a device. Codes: bad_credentials, weak_password, rate_limited, overloaded.
+// ChangePassword changes a password, given the old one. It voids the JWTs of the user that were issued before
+// now, and all tokens but those of the device that asks (keepDevice; "": the tokens without a device). It
+// returns the devices whose sessions the caller ends with revoked; "" stands for the sessions without a device.
+// Codes: bad_credentials, weak_password, rate_limited, overloaded.
 func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
 	if err := us.Passwords.Check(a.User, password); err != nil {
 		return nil, err
@@ -224,8 +226,8 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 	return ended, nil
 }
 
-// SetPassword lets a user log in with a password and voids all tokens. The caller
-// ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
+// SetPassword lets a user log in with a password. It voids all tokens, and the JWTs that were issued before
+// now. The caller ends the sessions with revoked. Codes: weak_password, no_user, overloaded.
 func (us *Users) SetPassword(ctx context.Context, a im.Account, password string) (Info, error) {
 	if err := us.Passwords.Check(a.User, password); err != nil {
 		return Info{}, err
@@ -243,8 +245,8 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 	})
 }
 
-// Disable voids a user's tokens and refuses their logins. The caller ends the sessions with
-// user_disabled. Codes: no_user.
+// Disable voids a user's tokens, and the JWTs that were issued before now, and refuses their logins. The caller
+// ends the sessions with user_disabled. Codes: no_user.
 func (us *Users) Disable(ctx context.Context, a im.Account) (Info, error) {
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Disabled = true
@@ -260,7 +262,8 @@ func (us *Users) Enable(ctx context.Context, a im.Account) (Info, error) {
 	})
 }
 
-// Revoke makes every token of a user void. The caller ends the sessions with revoked. Codes: no_user.
+// Revoke makes every token of a user void, and the JWTs that were issued before now. The caller ends the
+// sessions with revoked. Codes: no_user.
 func (us *Users) Revoke(ctx context.Context, a im.Account) error {
 	_, err := us.changeUser(ctx, a, func(c *change, u *storepb.User) error { return c.revokeAll(ctx, a, u) })
 	return err
@@ -282,9 +285,9 @@ func (c *change) voidAll(ctx context.Context, a im.Account, u *storepb.User) err
 // MaxUsersPage is the longest page of List.
 const MaxUsersPage = 1000
 
-// List describes users of a tenant whose id begins with prefix, ordered by id,
-// or with down in the opposite order. It begins behind after, returns at most
-// limit users (0 or too large: MaxUsersPage), and tells whether there are more.
+// List describes users of a tenant whose id begins with prefix, ordered by id, or with down in the opposite
+// order. The list begins behind the id after, and has at most limit users (0 or too large: MaxUsersPage). List
+// also returns whether there are more.
 func (us *Users) List(ctx context.Context, t im.Tenant, prefix string, after im.User, down bool,
 	limit int) ([]Info, bool, error) {
 	if limit <= 0 || limit > MaxUsersPage {

@@ -9,9 +9,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// ReadBlock returns the block with which the account by blocks the user other; nil:
-// there is none. It reads their direct conversation, which is written last when a
-// block begins. If that is damaged, it returns a block without details. Spec: P-5.4.
+// ReadBlock returns the block of a user (other) by an account (by); nil: the account does not block the user.
+// It reads their direct conversation, which is written last when a block begins. If that is damaged, it returns
+// a block without details. Spec: P-5.4.
 func ReadBlock(ctx context.Context, st store.Store, ids *im.IDs, by im.Account, other im.User) (*storepb.Block, error) {
 	rec, err := st.Conversation(ctx, im.Key{Tenant: by.Tenant, Conv: ids.Direct(by.Tenant, by.User, other)})
 	if errors.Is(err, store.ErrCorrupt) {
@@ -25,8 +25,8 @@ func ReadBlock(ctx context.Context, st store.Store, ids *im.IDs, by im.Account, 
 	return nil, err
 }
 
-// blocks tells whether the account by blocks the user other. Most
-// accounts have never blocked that user, and then it takes one read.
+// blocks tells whether an account (by) blocks a user (other). Most accounts have never blocked that user, and
+// then it takes one read.
 func (us *Users) blocks(ctx context.Context, by im.Account, other im.User) (bool, error) {
 	v, err := us.store.Record(ctx, store.Blocks, by.Tenant, im.PairKey(by.User, other))
 	if v == nil && !errors.Is(err, store.ErrCorrupt) {

@@ -108,7 +108,8 @@ func void(d *storepb.Device, replaced bool) {
 	d.Refresh, d.Spent = nil, nil
 }
 
-// voidOthers voids all devices of a user except keep, and returns those whose tokens were valid until now.
+// voidOthers voids all devices of a user except keep, and returns those whose tokens were valid until now. A
+// device that was replaced becomes revoked. The change then ends tokens of the account (change.ends).
 func (c *change) voidOthers(ctx context.Context, a im.Account, keep string) (ended []string, err error) {
 	c.ends = a
 	list, err := c.devices(ctx, a)

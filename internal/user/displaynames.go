@@ -44,9 +44,10 @@ func (c *change) indexName(a im.Account, now string) {
 	c.called[a] = now
 }
 
-// ListNamed describes users of a tenant whose display name begins with prefix, ordered by display name, or
-// with down in the opposite order. It begins behind the token of another page, and returns at most limit users
-// (0 or too large: MaxUsersPage). next is the token of the next page; empty: there is none. Codes: invalid.
+// ListNamed describes users of a tenant whose display name begins with prefix, ordered by display name, or with
+// down in the opposite order. The page begins behind token, which the page before has returned as next, and has
+// at most limit users (0 or too large: MaxUsersPage). next is the token of the next page; empty: there is none.
+// Codes: invalid.
 func (us *Users) ListNamed(ctx context.Context, t im.Tenant, prefix string, token []byte, down bool,
 	limit int) (list []Info, next []byte, err error) {
 	if limit <= 0 || limit > MaxUsersPage {

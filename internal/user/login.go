@@ -20,14 +20,15 @@ import (
 type Login struct {
 	Account        im.Account
 	Device         string
-	Number         uint64 // of the user's logins; of one kind of device the higher number wins
+	Number         uint64 // counts the user's logins; a higher number is newer
 	Access         string
 	Refresh        string
 	AccessExpires  time.Time
 	RefreshExpires time.Time
 
-	// Ended are the devices whose earlier sessions end with replaced: surplus devices of the kind,
-	// the device itself if it was logged in, and devices that were removed as too many.
+	// Ended are the devices whose earlier sessions end with replaced: surplus devices of the kind, the device
+	// itself if it was logged in, and devices that were removed as too many. After a reused refresh token it is
+	// the device itself, whose sessions end with revoked.
 	Ended []string
 }
 
@@ -75,7 +76,7 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 	if ok, err := us.Exists(ctx, a); err != nil {
 		return nil, err
 	} else if ok {
-		return nil, taken(n.User) // before the work of a hash
+		return nil, taken(n.User) // before the hash, which costs much time
 	}
 	hash, err := us.Passwords.Hash(ctx, false, n.Password)
 	if err != nil {
@@ -229,9 +230,9 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil)
 }
 
-// vouched logs a device in for a source, and makes the user if there is none. It refuses with code
-// a user of another source that was not linked with this one, and a user for whom void returns
-// true, because the token of the source is void (nil: never). Codes: user_disabled and code.
+// vouched logs a device in for a source, and makes the user if there is none. It refuses with code a user of
+// another source that was not linked with this one, and a user whose token of the source is void. The function
+// void tells that of a user; nil: no token is void. Codes: user_disabled and code.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
 	source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
@@ -342,7 +343,8 @@ func perKind(kind string) int {
 	return 1
 }
 
-// issue gives a device a new pair of tokens, which are derived from seed.
+// issue gives a device a new pair of tokens, which are derived from seed. It deletes the device's access tokens
+// that have expired, and the oldest ones beyond maxAccess.
 func (c *change) issue(l *Login, tenantName string, d *storepb.Device, seed [32]byte, ttl time.Duration) error {
 	us := c.us
 	now := time.UnixMilli(int64(us.nowMs()))

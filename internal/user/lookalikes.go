@@ -63,7 +63,7 @@ var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", 
 // same. So ali, which is a name of people, is not the word all.
 const minGuessed = 4
 
-// readsAs tells whether people read a word in a name, as admin in adrnin and 4dm1n.
+// readsAs tells whether people read a name as a word, as adrnin and 4dm1n are read as admin.
 func readsAs(name, word string) bool { return asRead(name) == asRead(word) }
 
 // asRead returns a word with one form for characters that people read as the same.

@@ -54,17 +54,17 @@ func (us *Users) allowPassword(a im.Account, device string) error {
 
 func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
 
-// AllowLookUp counts a look-up of another user by a. Codes: rate_limited,
-// overloaded. Spec: P-8.9.
+// AllowLookUp counts a look-up of another user by a. Codes: rate_limited. Spec: P-8.9.
 func (us *Users) AllowLookUp(a im.Account) error {
 	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
 }
 
-// LookUp checks users to whom an account (by) writes, or whom it adds to a group. If all exist, it costs no
-// token. If one is missing, that name and those before it each count like a look-up by AllowLookUp, from
-// the same bucket: a user who tries names gets no more answers by using several methods. If by is empty,
-// the operator asks, and the limit does not apply. With adding it refuses users who do not let others add
-// them to groups, or who block the account. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.
+// LookUp checks users to whom an account (by) writes, or whom it adds to a group. If it refuses none of them,
+// it takes no token. Otherwise the first name that it refuses, and each name before it, costs a token, as a
+// look-up by AllowLookUp does, from the same bucket: a user who tries names gets no more answers by using
+// several methods. An empty bucket refuses every call. If by is empty, the operator asks, and the limit does
+// not apply. It refuses users who do not exist, and with adding also those who do not let others add them to
+// groups, or who block the account. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
 	k, limit := userKey{what: rateLookUp, user: by}, perMinute(us.o.Rates.LookUps)
 	if by.User == "" {
@@ -106,8 +106,8 @@ func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, add
 // answered for each login that the rates allow.
 const maxRepeats = 4
 
-// AllowRepeat counts a repeat of an answered call with a password, which costs as much as a login:
-// for a user, or for an address if a is the zero account. Logins have their own tokens. Codes:
+// AllowRepeat counts a repeat of an answered call with a password, which costs as much work as a login: for a
+// user, or for an address if a is the zero account. Repeats and logins have separate buckets. Codes:
 // rate_limited. Spec: P-11.2.
 func (us *Users) AllowRepeat(a im.Account, remote netip.Addr) error {
 	if a == (im.Account{}) {

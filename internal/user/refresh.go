@@ -28,7 +28,7 @@ const (
 	refreshSecret = refreshLogin + refreshRandom + refreshCheck
 )
 
-// mac is a keyed hash under the store's secret, for one purpose.
+// mac returns a keyed hash of parts under the store's secret. Hashes for two purposes differ.
 func (us *Users) mac(purpose string, parts ...[]byte) []byte {
 	h := hmac.New(sha256.New, us.secret[:])
 	h.Write([]byte(purpose))
@@ -158,8 +158,8 @@ func (us *Users) refreshSeed(token, requestID string) (seed [32]byte) {
 	return [32]byte(us.mac("refresh seed", []byte(token), []byte(requestID)))
 }
 
-// repeated fills l with the pair of the last refresh, if this is a repeat of it. The access token
-// may have expired meanwhile.
+// repeated fills l with the pair of the last refresh, if this is a repeat of it and the record of the access
+// token is still stored; otherwise it returns false. The access token may have expired meanwhile.
 func (us *Users) repeated(ctx context.Context, l *Login, tenantName string, d *storepb.Device,
 	seed [32]byte) (bool, error) {
 	access, refresh := us.pair(l.Account, tenantName, d.LoginId, seed)

@@ -16,7 +16,7 @@ import (
 // petrel.v1.Registration, and stored.
 type Registration uint32
 
-// Who may register in a tenant.
+// These values of Registration say who may register in a tenant.
 const (
 	AsConfigured Registration = 0
 	Open         Registration = 1
@@ -72,8 +72,8 @@ func parseTenant(value []byte) (*storepb.Tenant, error) {
 	return transaction.Parse[storepb.Tenant]("tenant", append([]byte{}, value...))
 }
 
-// SetRegistration says who may register in a tenant, which is made if there is none. strictIDs
-// says whether ids that read as an existing one are refused; nil: as before. Codes: invalid.
+// SetRegistration sets who may register in a tenant, and makes the tenant if there is none. strictIDs sets
+// whether an id that reads as an existing one is refused; nil: as before. Codes: invalid.
 func (us *Users) SetRegistration(ctx context.Context, name string, r Registration,
 	strictIDs *bool) (info TenantInfo, err error) {
 	if r > Closed {
@@ -114,8 +114,8 @@ const (
 	maxInvitationUses = 10_000
 )
 
-// Invite makes a code with which people may register in a tenant, as often
-// as uses says. 0 uses means 1, and a ttl of 0 means 7 days. Codes: invalid.
+// Invite makes a code with which so many people as uses may register in a tenant. 0 uses means 1, and a ttl of
+// 0 means 7 days. Codes: invalid.
 func (us *Users) Invite(ctx context.Context, tenantName string, uses int,
 	ttl time.Duration) (code string, expires time.Time, err error) {
 	if uses == 0 {
@@ -144,10 +144,10 @@ func (us *Users) Invite(ctx context.Context, tenantName string, uses int,
 	return code, expires, err
 }
 
-// admitRegistration decides whether a newcomer may register in a tenant (0: it does not
-// exist) under an id that looks like no other, and takes one use of the invitation in
-// the same change. A missing tenant gets the answer of a closed one, so that the answer
-// does not tell which tenants exist. Codes: forbidden, user_exists. Spec: P-11.1, P-8.9.
+// admitRegistration decides whether a newcomer may register in a tenant (0: it does not exist) under an id that
+// looks like no other, and takes one use of the invitation in the same change. A missing tenant gets the answer
+// of a closed one, so that the answer does not tell which tenants exist. Codes: forbidden, invalid,
+// user_exists. Spec: P-11.1, P-8.9.
 func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer) error {
 	sum := sha256.Sum256([]byte(n.Invitation))
 	value, err := c.Record(ctx, store.Invitations, t, sum[:]) // the same work for every tenant

@@ -117,7 +117,7 @@ func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
 	return last, nil
 }
 
-// TenantName returns a tenant's name; "" for 0.
+// TenantName returns a tenant's name; "" for 0 and for an unknown number.
 func (us *Users) TenantName(ctx context.Context, t im.Tenant) (string, error) {
 	if t == 0 {
 		return "", nil

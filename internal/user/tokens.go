@@ -43,8 +43,8 @@ func named(tenantName string) string {
 	return tenantName
 }
 
-// cutToken parses a token; false: it is malformed. User ids may contain dots; tenant names and
-// secrets do not.
+// cutToken parses a token; false: it is malformed, or its tenant does not exist. User ids may contain dots;
+// tenant names and secrets do not.
 func (us *Users) cutToken(ctx context.Context, token,
 	prefix string) (a im.Account, tenantName, secret string, ok bool, err error) {
 	body, ok := strings.CutPrefix(token, prefix)

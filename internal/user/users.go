@@ -1,4 +1,5 @@
-// Package user keeps the accounts: tenants, users, their devices and access tokens. Secrets are stored as SHA-256 only.
+// Package user keeps the accounts: tenants, users, their devices and access tokens. Of tokens and invitations
+// the store has only the SHA-256, of passwords only slow hashes (package password).
 package user
 
 import (
@@ -74,7 +75,7 @@ func (us *Users) read(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return transaction.Parse[storepb.User]("user", value)
 }
 
-// NewJWTKey reads a new value of Options.JWT.Key. use puts it in the place of the
+// NewJWTKey checks a new value of Options.JWT.Key, and returns a function that puts it in the place of the
 // former key. The other options stay. It is only for options without KeysURL.
 func (us *Users) NewJWTKey(ctx context.Context, key []byte) (use func(), err error) {
 	o := *us.o.JWT
@@ -93,8 +94,9 @@ type Issued struct {
 	Created bool // false: the user was there
 }
 
-// Create makes the users that do not exist, and a token for each user that belongs to no device and does
-// not expire, all in one commit. Codes: invalid; forbidden: one of them is disabled, and nothing was done.
+// Create makes the users that do not exist, and for each user a token that has no device and does not expire.
+// All is one commit. The tenant is made first, if there is none. Codes: invalid; forbidden: one of the users is
+// disabled, and no user and no token was made.
 func (us *Users) Create(ctx context.Context, tenantName string, users []im.User) ([]Issued, error) {
 	for _, u := range users {
 		if err := u.Check(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Rules say what a LossyBus does to the messages, requests and answers that its node sends to others. Messages to
-// the node itself always arrive.
+// Rules say what a LossyBus does to the messages, requests and answers that its node sends to others. An answer
+// is not doubled. Messages to the node itself always arrive.
 type Rules struct {
 	Seed uint64 // of the dice; the same calls in the same order meet the same fate
 
@@ -21,8 +21,8 @@ type Rules struct {
 	Delay     float64       // of arriving late, so behind what is sent next
 	MaxDelay  time.Duration // of a late one, drawn evenly from 0; 0: 50 ms
 
-	// Drop, if set, is asked first: true loses the message. For tests that lose
-	// exactly one.
+	// Drop, if set, is asked about each message that the other rules do not lose; true loses it. It is for
+	// tests that lose exactly one.
 	Drop func(to im.Node, s bus.Subject, payload []byte) bool
 }
 

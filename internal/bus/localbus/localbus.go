@@ -21,8 +21,8 @@ type Net struct {
 // New makes a Net without nodes.
 func New() *Net { return &Net{nodes: map[im.Node]*Bus{}} }
 
-// maxWaiting is how many messages may wait for a node. When it is full, a Send is lost, as the contract allows,
-// and a Request waits.
+// maxWaiting is how many messages may wait for a node. While so many wait, a Send is lost, as the contract
+// allows, and a Request waits.
 const maxWaiting = 1024
 
 // Bus is the bus of one node.

@@ -32,11 +32,13 @@ import (
 const (
 	maxMessage = 1 << 20 // bytes, with the head; what a NATS server takes by default
 
-	// What may wait for this node's handlers; more is dropped and counted.
+	// The bounds of the messages of one subscription that wait for this node's handlers. Further ones are
+	// dropped and counted.
 	maxWaiting      = 64 << 10 // messages
 	maxWaitingBytes = 64 << 20
 
-	// for an external server to answer; an attempt under way when a cut heals may take as long
+	// dialTime is how long an external server may take to answer. An attempt that is under way when a cut heals
+	// may last as long.
 	dialTime = 2 * time.Second
 )
 
@@ -46,9 +48,10 @@ type Options struct {
 	Incarnation uint64 // of this process; 0: random
 	Process     string // where this process runs, for people
 	Log         *slog.Logger
-	Beacon      time.Duration // between two announcements; 500 ms. A node silent for six of them is no peer
+	Beacon      time.Duration // between two announcements; 500 ms. A node silent for more than six is no peer
 
-	// of an external server, several separated by commas; user and password, or a token, are part of it
+	// URL names an external server, or several with commas between them. A user and password, or a token, are
+	// part of it.
 	URL         string
 	Credentials string // a file with a user's JWT and seed, for the external server
 	Listen      string // host:port where the embedded server listens for other nodes; port 0: any
@@ -76,7 +79,8 @@ type Bus struct {
 	ended    sync.WaitGroup                // the goroutines of the subscriptions
 	rival    chan error                    // capacity 1: the first one ends the node
 	subs     []*nats.Subscription          // set before the beacons of Run
-	// number of the last request; it starts at random, so that answers to a former process match none
+	// question is the number of the last request. It starts at random, so that answers to a former process
+	// match none.
 	question atomic.Uint64
 
 	mu      sync.Mutex // tier 0; guards the fields below
@@ -84,9 +88,9 @@ type Bus struct {
 	peers   map[im.Node]*peer
 	asked   map[uint64]chan *buspb.Answer // capacity 1
 
-	Sent, SentBytes         atomic.Uint64 // messages and answers to other nodes
+	Sent, SentBytes         atomic.Uint64 // messages and answers to other nodes, and announcements
 	Received, ReceivedBytes atomic.Uint64
-	Dropped                 atomic.Uint64 // messages that found maxWaiting others
+	Dropped                 atomic.Uint64 // messages that came while as many waited as may wait
 	Garbled                 atomic.Uint64 // messages that could not be read
 	Reconnects              atomic.Uint64 // to the external server
 }
@@ -267,7 +271,7 @@ func (b *Bus) Send(to im.Node, s bus.Subject, payload []byte) error {
 	return err
 }
 
-// send returns the peer that it sent to.
+// send sends a message to a node, and returns the peer that it was sent to. question is 0 for a Send.
 func (b *Bus) send(to im.Node, s bus.Subject, question uint64, payload []byte) (*peer, error) {
 	if len(payload) > bus.MaxMessage {
 		return nil, fmt.Errorf("send %s to %s: %d bytes: %w", s, to, len(payload), bus.ErrTooLarge)

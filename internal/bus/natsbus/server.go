@@ -78,7 +78,8 @@ func serverOptions(o *Options) (*server.Options, error) {
 			"listen for nodes on %s: everybody who reaches this address could join; set cluster.secret, the same on every node", o.Listen)
 	}
 	so := &server.Options{
-		// unlike the node's id never used twice, so that met and not the server finds a second process with it
+		// Unlike the node's id, this name is never used twice. So Bus.met finds a second process with the id,
+		// not the server.
 		ServerName: fmt.Sprintf("%s-%x", o.self, o.Incarnation),
 		Host:       "127.0.0.1", Port: server.RANDOM_PORT, Authorization: rand.Text(),
 		NoSigs: true, NoSystemAccount: true,

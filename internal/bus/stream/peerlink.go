@@ -186,7 +186,7 @@ func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 }
 
 // take queues the new frames of a packet for the handlers. If frames before them are missing, it asks for those
-// instead. False: the packet is malformed.
+// instead. If too much waits for the handlers, the packet is lost. False: the packet is malformed.
 func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 	n := len(p.Frames)
 	if p.First == 0 && p.Count == 0 && n == 0 {

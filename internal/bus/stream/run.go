@@ -88,8 +88,8 @@ func (s *Streams) Run(ctx context.Context) error {
 	}
 }
 
-// beat makes a beacon due for every peer. Nodes of the bus that are no peers yet become peers; a peer without a
-// link that has left the bus is dropped.
+// beat makes a beacon due for every peer. Nodes of the bus that are no peers yet become peers. A peer that has
+// left the bus, and has had no link for Options.Forget, is dropped.
 func (s *Streams) beat() {
 	now := time.Now()
 	there := s.bus.Peers()
@@ -221,7 +221,7 @@ type flusher struct {
 	since   time.Time // when they were counted
 }
 
-// Whatever its size, a packet costs the two nodes a dozen switches of goroutines and three system calls. So a
+// A packet costs the two nodes a dozen switches of goroutines and three system calls, however small it is. So a
 // node that sends many frames waits up to gather for others that share the packet. A node that sends few frames
 // would wait in vain.
 const (

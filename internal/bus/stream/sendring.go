@@ -10,7 +10,8 @@ import (
 
 const (
 	frameCost = 96 // bytes a frame takes in memory beside what it carries
-	// what a packet adds to the bytes of its frames in the window, so that the window bounds packets too
+	// packetCost is added to the bytes of a packet's frames in the window, so that the window bounds packets
+	// too.
 	packetCost = 8 << 10
 	fullPacket = 128 << 10 // bytes; a packet with more takes no further frame
 	roomy      = 4096      // frames; space for more is given back when the ring is empty
@@ -69,8 +70,8 @@ type oldHint struct {
 // first returns the number of the first frame of the ring, or, if it is empty, of the next frame.
 func (t *out) first() uint64 { return t.last + 1 - uint64(len(t.ring)) }
 
-// add appends a frame to the ring, and returns its number. If the ring gets too large, the oldest frames become
-// hints.
+// add appends a frame to the ring, and returns its number. If the ring gets too large, the oldest frames leave
+// it (lose).
 func (t *out) add(f frame) uint64 {
 	t.last++
 	if n := len(t.ring); n == cap(t.ring) { // the end is reached: go on at the beginning, if half of it is free
@@ -99,14 +100,16 @@ func (t *out) pop() frame {
 	return f
 }
 
-// age turns the frames that are too old into hints.
+// age takes the frames that are too old out of the ring (lose).
 func (t *out) age(now time.Time) {
 	for len(t.ring) > 0 && now.Sub(t.ring[0].at) >= t.o.Ring {
 		t.lose()
 	}
 }
 
-// lose turns the oldest frame of the ring into its hint.
+// lose takes the oldest frame out of the ring and keeps its hint, which supersedes an older one with the same
+// key. If the frame has no hint, nothing is kept of an optional frame; for any other one a reset replaces all
+// hints. A reset replaces them also if they become too many or too large.
 func (t *out) lose() {
 	num, f := t.first(), t.pop()
 	if t.lostAt.IsZero() {
@@ -201,8 +204,8 @@ func (t *out) fill(p *buspb.Packet) bool {
 	return true
 }
 
-// fillOld puts hints into p, which replace the frames up to the number upTo. What does not fit is left for the
-// next packet.
+// fillOld puts hints into p, which replace the frames up to the number upTo. Hints that do not fit are left for
+// the next packet.
 func (t *out) fillOld(p *buspb.Packet, upTo uint64) {
 	i := sort.Search(len(t.old), func(i int) bool { return t.old[i].num >= p.First })
 	bytes := 0

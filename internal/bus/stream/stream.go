@@ -1,6 +1,7 @@
-// Package stream makes numbered streams between nodes on a bus that may lose, double and delay messages. A frame
-// that one process sends to another is applied there once and in order, or it is replaced by a newer hint about
-// the same subject, or the receiver gets a reset, after which it has to read the state itself.
+// Package stream makes numbered streams between nodes on a bus that may lose, double and delay messages. A
+// frame that one process sends to another is applied there once and in order, or it is replaced by a newer hint
+// about the same subject, or the receiver gets a reset, after which it has to read the state itself. Only a
+// frame that is marked optional may be lost without a sign.
 //
 // A stream lives as long as both processes know each other. Each end has a ring of the frames that the other has
 // not applied yet, bounded in bytes and age; a frame that leaves it becomes its hint. Beacons have the last
@@ -36,12 +37,14 @@ var ErrEnded = errors.New("the stream has ended")
 
 // Options tune Streams; zero values are the defaults.
 type Options struct {
-	// how long a frame waits to be applied before it becomes its hint; 3 s, so that nothing older is ever served
+	// Ring is how long a frame waits to be applied before it becomes its hint; 3 s, so that nothing older is
+	// ever served.
 	Ring      time.Duration
 	RingBytes int           // of one peer's ring, and of its hints; 16 MiB
 	Hints     int           // of one peer; 65,536
 	Beacon    time.Duration // 500 ms
-	// a peer silent for longer is down; 30 s. Counted in beacons: a process that stood still forgets nobody
+	// Forget is how long a peer may be silent before it counts as down; 30 s. It is counted in beacons: a
+	// process that stood still forgets nobody.
 	Forget time.Duration
 }
 
@@ -99,7 +102,7 @@ type Streams struct {
 	SentFrames, SentPackets        atomic.Uint64 // what is sent again counts again
 	AppliedFrames, ReceivedPackets atomic.Uint64
 	Again                          atomic.Uint64 // times that a peer asked for lost frames
-	Hinted                         atomic.Uint64 // hints sent instead of frames
+	Hinted                         atomic.Uint64 // hints and resets sent in place of frames
 	Resets                         atomic.Uint64 // resets sent to peers
 	Garbled                        atomic.Uint64 // packets that made no sense
 	Unknown                        atomic.Uint64 // frames of a kind nobody handles
@@ -207,8 +210,8 @@ func (s *Streams) Applied(from im.Node) Mark {
 	return Mark{Stream: streamID(l.them, l.us), Num: l.applied}
 }
 
-// WaitApplied waits until this node has applied the frame m of the peer from, where Send returned m. Errors:
-// ErrEnded, bus.ErrNoNode, and that of ctx.
+// WaitApplied waits until this node has applied the frame m of the peer from, where Send returned m. For the
+// zero Mark it does not wait. Errors: ErrEnded, bus.ErrNoNode, and that of ctx.
 func (s *Streams) WaitApplied(ctx context.Context, from im.Node, m Mark) error {
 	if m == (Mark{}) {
 		return nil
