@@ -45,7 +45,7 @@ type Refusal struct {
 	Send    *petrelv1.Send // of a send; else nil
 }
 
-// noteRefusal reports a refused call.
+// noteRefusal passes a refused call to Options.Refused, unless the caller has ended it.
 func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
 	if s.o.Refused == nil || abandoned(ctx, e) {
 		return
@@ -71,8 +71,8 @@ func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect
 	s.o.Refused(r)
 }
 
-// namedUser returns the user that a request names, if the user exists; else the zero account. It does the same
-// work for every name.
+// namedUser returns the user that a request names, if the user exists; else the zero account. It does the same work
+// for every valid name.
 func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
 	t, err := s.users.Tenant(ctx, fieldOf(m, "tenant"))
 	a := im.Account{Tenant: t, User: im.User(fieldOf(m, "user"))}

@@ -41,7 +41,7 @@ type stream struct {
 	stop func()        // ends it
 	e    *list.Element // nil: it does not wait for its client
 	kept bool          // it is that of an admin key
-	over bool          // it has been ended, and does not count
+	over bool          // it has left or was ended, and does not count
 }
 
 // enterStream counts a request of HTTP/2 until leave is called. At the bound it ends the oldest stream that

@@ -156,7 +156,8 @@ func keyOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
 	return a, im.Key{Tenant: a.Tenant, Conv: id}, err
 }
 
-// submit appends one entry and waits for its answer.
+// submit appends one entry and waits for its answer. It first reads the source of a forward, and counts the bytes
+// of a user. If ctx ends before the answer (store_stalled), the entry may still be appended.
 func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, error) {
 	if err := s.route.FetchSource(ctx, send); err != nil {
 		return conv.Result{}, err

@@ -21,8 +21,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options are the parts of the node that the console shows. Any goroutine may call the functions, but not before
-// Run begins and the bus runs.
+// Options are the parts of the node that the console shows. Any goroutine of the console may call the functions,
+// but none before Run begins or the bus runs.
 type Options struct {
 	Log     *slog.Logger
 	Lines   *Lines
