@@ -56,7 +56,8 @@ func (s *Server) ListConversations(ctx context.Context, t im.Tenant,
 	return res, nil
 }
 
-// describe asks the owner of a conversation for its state.
+// describe asks the owner of a conversation for its state. rate is how many entries are counted at most for
+// PerMinute; 0: PerMinute is left out.
 func (s *Server) describe(ctx context.Context, key im.Key, rate uint32) (*petrelv1.ConversationInfo, error) {
 	d, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Describe, &convpb.Describe{Rate: rate})
 	if err != nil {

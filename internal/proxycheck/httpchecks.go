@@ -83,8 +83,8 @@ type seen struct {
 	Host     string // the Host header of the request
 }
 
-// version asks the server for its version and for how it sees this client. It reports whether a server of Petrel
-// has answered.
+// version asks the server for its version and for how it sees this client. It reports whether the other checks can
+// be made: a server of Petrel that is not older than this command has answered.
 func (v *visit) version(ctx context.Context) (*seen, bool) {
 	const check = "server"
 	a, err := v.ask(ctx, http.MethodGet, "/version", http.Header{"X-Forwarded-For": {forged},
