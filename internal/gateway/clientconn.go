@@ -74,7 +74,7 @@ func (a *clientConn) Write(b []byte) (int, error) {
 	return a.writeMoving(a.TCPConn, b)
 }
 
-// writeMoving writes b to nc, until the peer takes nothing for a.stall.
+// writeMoving writes b to nc. It fails if the peer takes nothing for a.stall.
 func (a *clientConn) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	moved := time.Now()
 	for {
@@ -107,9 +107,9 @@ func placeOf(nc net.Conn) *place {
 	return a.place
 }
 
-// newTurns shares out the cores for TLS handshakes, in the order of arrival. When ten thousand
-// clients come back at once, a handshake that has begun ends soon, and others begin later. If all
-// were under way together, most would time out and begin anew.
+// newTurns returns the turns in which TLS handshakes compute, in the order of arrival: one for each core but one,
+// at least one. When ten thousand clients come back at once, a handshake that has begun ends soon, and others begin
+// later. If all were under way together, most would time out and begin anew.
 func newTurns() share.Turns { return share.NewTurns(runtime.NumCPU() - 1) }
 
 // awaitTurn waits until the handshakes that came before have begun. Until then nothing is accepted:
@@ -119,8 +119,8 @@ func (g *Gateway) awaitTurn() {
 	g.turns.End()
 }
 
-// handshakeTLS does the TLS handshake of a TLS connection, and reports whether it succeeded. The wait for a core
-// does not count against its time. await is that of clientConn.
+// handshakeTLS does the TLS handshake of a TLS connection, and reports whether it succeeded; true without TLS. The
+// wait for a core does not count against the time that the peer has. await is that of clientConn.
 func (g *Gateway) handshakeTLS(nc net.Conn, await func(time.Time) bool) bool {
 	t, ok := nc.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {
