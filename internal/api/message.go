@@ -32,15 +32,13 @@ func (s *Server) Send(ctx context.Context, r *petrelv1.Send) (*petrelv1.Ack, err
 	return res.Ack(name)
 }
 
-// pace counts a send of a user, or a change that is as costly. Codes:
-// rate_limited. Spec: P-9.2.
+// pace counts a send of a user, or a change that is as costly. Codes: rate_limited. Spec: P-9.2.
 func (s *Server) pace(a im.Account) error {
 	l := s.o.Limits()
 	return s.rates.Take(s.o.Now(), rateKey{rateSend, a}, rate.Per(int(l.SendsPerS), time.Second, int(l.SendBurst)))
 }
 
-// store counts n bytes that the caller has stored, if it is a user. Codes: rate_limited.
-// Spec: P-9.2.
+// store counts n bytes that the caller is about to store, if it is a user. Codes: rate_limited. Spec: P-9.2.
 func (s *Server) store(ctx context.Context, n int) error {
 	c := callOf(ctx).caller
 	if c == nil || c.key != nil || s.o.Limits().SendsPerS < 0 {

@@ -71,8 +71,8 @@ func ofUser[Q, A any, P interface {
 	}
 }
 
-// ofConv returns a function that calls f with the conversation that the request of an admin key names. Codes:
-// invalid, no_conversation.
+// ofConv returns a function that calls f with the conversation that the request of an admin key names.
+// Codes: invalid, no_conversation.
 func ofConv[Q, A any, P interface {
 	request[Q]
 	GetConv() string
@@ -86,8 +86,8 @@ func ofConv[Q, A any, P interface {
 	})
 }
 
-// inConv returns a function that calls f with the conversation that the request of a user names. Codes:
-// no_conversation.
+// inConv returns a function that calls f with the conversation that the request of a user names.
+// Codes: no_conversation.
 func inConv[Q, A any, P interface {
 	*Q
 	GetConv() string

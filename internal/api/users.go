@@ -121,8 +121,8 @@ func (s *Server) SetPassword(ctx context.Context, a im.Account,
 	})
 }
 
-// LinkUser lets the identity provider log a user in. Unless the user keeps the password, their sessions end. Spec:
-// P-11.6.
+// LinkUser lets the identity provider log a user in. Without KeepPassword it removes the password, voids all tokens
+// of the user and ends their sessions. Spec: P-11.6.
 func (s *Server) LinkUser(ctx context.Context, a im.Account, r *petrelv1.LinkUserRequest) (*petrelv1.UserInfo, error) {
 	code := im.CodeRevoked
 	if r.KeepPassword {

@@ -105,8 +105,7 @@ func kickOverTCP(e *im.Error) []byte {
 	return wire.AppendFrame(nil, wire.Encoding{Codec: wire.JSON, Framing: wire.TCP}, wire.KickFrame(e))
 }
 
-// responseOverHTTP encodes a refusal as a complete HTTP response, the same for every request. Spec:
-// P-9.1.
+// responseOverHTTP encodes a refusal as a complete HTTP response, the same for every request. Spec: P-9.1.
 func responseOverHTTP(e *im.Error) []byte {
 	body := errorJSON(e)
 	return fmt.Appendf(nil,
