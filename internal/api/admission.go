@@ -62,7 +62,7 @@ type reader struct {
 // call is read after the gate, and counted; leave releases what was counted. Codes: too_large, invalid,
 // rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
-	if m.access != aKey && !m.inside && s.o.Pressed() { // operators get in all the same
+	if m.access != aKey && !m.inside && s.o.Pressed() { // operators get in even then
 		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
 	if m.access != anybody { // its body is read after the gate
@@ -152,8 +152,8 @@ func (a *admission) enter(x *reader, most int) *list.Element {
 	return a.reading.PushBack(x)
 }
 
-// stopOldestLocked ends the oldest read for which the function of returns true; false: all such reads have been
-// ended.
+// stopOldestLocked ends the oldest read for which of returns true and that was not ended before. It returns false
+// if there is none.
 func (a *admission) stopOldestLocked(of func(*reader) bool) bool {
 	for e := a.reading.Front(); e != nil; e = e.Next() {
 		if old, ok := e.Value.(*reader); ok && !old.stopped && of(old) {

@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// jsonLines is the content type that a caller accepts who wants a stream of answers.
+// jsonLines is the content type that a caller names in the header Accept to get a stream of answers.
 const jsonLines = "application/jsonl"
 
 const (
@@ -55,7 +55,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
-		// The listener's deadline is for a whole answer; an error means that there is none.
+		// The server's deadline is for a whole answer. An error means that it cannot be changed: then it holds.
 		_ = control.SetWriteDeadline(time.Now().Add(followStall))
 		_, err := w.Write(append(bytes.TrimSpace(line.body.Bytes()), '\n'))
 		if err != nil || line.status != http.StatusOK || control.Flush() != nil {

@@ -25,7 +25,7 @@ func (s *Server) GetCluster(ctx context.Context, _ *petrelv1.GetClusterRequest) 
 	return s.o.Cluster.State(ctx), nil
 }
 
-// DrainNode empties a node.
+// DrainNode moves the partitions and the clients of a node to the others.
 func (s *Server) DrainNode(ctx context.Context, r *petrelv1.DrainNodeRequest) (*petrelv1.DrainNodeResponse, error) {
 	return s.o.Cluster.Drain(ctx, im.Node(r.Node))
 }

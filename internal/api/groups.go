@@ -169,7 +169,7 @@ func (s *Server) userChange(ctx context.Context, conv, request string,
 	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	a, key, err := keyOf(ctx, conv)
 	if ch := m.GetMembers(); err == nil && ch != nil {
-		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // who leaves a group pays nothing
+		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // a user who leaves pays nothing
 	}
 	if err != nil {
 		return nil, err

@@ -200,8 +200,8 @@ func (r *repeat) begin(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// take marks the call as under way. That is a write, so a caller without a credential may have only as many as
-// repeats. ErrChanged: another call was quicker.
+// take marks the call as under way. That is a write, so for a caller without a credential it counts as a repeat
+// with a password does. Codes: rate_limited. ErrChanged: another call was quicker.
 func (r *repeat) take(ctx context.Context) error {
 	if c := callOf(ctx).caller; c.anonymous() {
 		if err := r.s.users.AllowRepeat(im.Account{}, r.remote); err != nil {

@@ -105,7 +105,7 @@ func (s *Server) ListOperators(ctx context.Context,
 	return res, nil
 }
 
-// CreateOperator makes a code for an operator.
+// CreateOperator makes an operator, and a code with which they enroll.
 func (s *Server) CreateOperator(ctx context.Context,
 	r *petrelv1.CreateOperatorRequest) (*petrelv1.EnrollmentCode, error) {
 	code, o, err := s.o.Operators.CreateOperator(ctx, r.Name, r.TenantName, r.Scopes)

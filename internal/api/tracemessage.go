@@ -132,7 +132,7 @@ func (tr *messageTrace) unanswered(err error) bool {
 	return true
 }
 
-// guess asks the conversations of the sender for the message.
+// guess asks the conversations of the sender for the message, at most traceGuess of them. Codes: no_user.
 func (tr *messageTrace) guess(ctx context.Context, q *convpb.Trace) error {
 	a := im.Account{Tenant: tr.tenant, User: im.User(tr.q.User)}
 	if _, err := tr.s.users.Get(ctx, a); err != nil {

@@ -12,7 +12,7 @@ import (
 // maxUsers bounds the users that one call makes.
 const maxUsers = 1000
 
-// CreateUsers makes users and tokens.
+// CreateUsers makes users, and a token for each. A user who exists gets only the token.
 func (s *Server) CreateUsers(ctx context.Context,
 	r *petrelv1.CreateUsersRequest) (*petrelv1.CreateUsersResponse, error) {
 	if n := len(r.Users); n == 0 || n > maxUsers {

@@ -80,7 +80,7 @@ func (g *Gateway) takeTCP(c *clientConn, client netip.Addr, proxy bool) {
 	case e != nil:
 		g.turnAway(c.TCPConn, client, proxy, kickOverTCP(e))
 	case g.o.TLS != nil:
-		p.await(time.Time{}) // until its handshake begins
+		p.await(time.Time{}) // the peer waits until its handshake begins
 		g.hold(tls.Server(c, g.o.TLS), p, wire.TCP, nil)
 	case len(g.loops) == 0:
 		g.hold(c, p, wire.TCP, nil)
@@ -133,7 +133,7 @@ func (l *httpListener) take(c *clientConn, client netip.Addr, proxy bool) {
 		l.pass(c, c)
 		return
 	}
-	p.await(time.Time{}) // until its handshake begins
+	p.await(time.Time{}) // the peer waits until its handshake begins
 	go func() {          // counted in g.tasks by begin
 		stop := context.AfterFunc(l.g.gone, func() { _ = c.TCPConn.Close() })
 		t := tls.Server(c, l.config)

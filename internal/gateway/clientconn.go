@@ -27,7 +27,7 @@ type clientConn struct {
 	budget time.Duration // time that the peer has for its part of the handshake
 }
 
-// RemoteAddr is the address of the client.
+// RemoteAddr returns the address of the client.
 func (a *clientConn) RemoteAddr() net.Addr {
 	if a.client != nil {
 		return a.client
@@ -35,8 +35,8 @@ func (a *clientConn) RemoteAddr() net.Addr {
 	return a.TCPConn.RemoteAddr()
 }
 
-// Read reads. During the handshake it gives its core back while it waits for the peer. Later, on an HTTP
-// connection, it may wait for tokens (place.read).
+// Read reads from the TCP connection. During the handshake it gives its core back while it waits for the peer.
+// Later, on an HTTP connection, it may wait for tokens (place.read).
 func (a *clientConn) Read(b []byte) (int, error) {
 	switch {
 	case a.turns != nil:
@@ -103,7 +103,7 @@ func clientConnOf(nc net.Conn) (*clientConn, bool) {
 
 // placeOf returns the place of a connection of an HTTP server.
 func placeOf(nc net.Conn) *place {
-	a, _ := clientConnOf(nc) // each listener makes its connections so
+	a, _ := clientConnOf(nc) // each HTTP listener returns connections with one
 	return a.place
 }
 

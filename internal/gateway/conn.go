@@ -39,7 +39,7 @@ func (c *conn) peer() netip.Addr { return netip.AddrFrom16(c.addr).Unmap() }
 // Flags about the end of a connection, which its reading goroutine sets and its writing goroutine reads.
 const (
 	markBroken  = 1 << iota // the WebSocket framing is broken
-	markCounted             // the end is in the gateway's numbers
+	markCounted             // the end is counted in Gateway.EndedFor
 )
 
 // link is the connection with its socket: a loopConn or a stream. Only the conn's reading goroutine calls put,
@@ -61,8 +61,8 @@ const (
 	closeInternal = 1011
 
 	maxUnread = 64 << 10 // waiting bytes above which WebSocket pings go unanswered
-	// bytes of answers that may wait beyond the outbox's limit for events: of one connection, and of all those of
-	// its user
+	// bytes of answers that may wait beyond the outbox's limit for events: of one connection, and of all
+	// connections of its user together
 	maxAnswers = 4 << 20
 
 	// maxExcess is how many bytes are read and thrown away after the end of a connection, before its socket is

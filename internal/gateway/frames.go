@@ -7,13 +7,13 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// framer cuts the bytes of a connection into frames. It has a buffer only for an incomplete frame.
-// Only the connection's reader touches it.
+// framer cuts the bytes of a connection into frames. It has a buffer only for an incomplete frame. Only the
+// connection's reading goroutine touches it.
 type framer struct {
 	framing wire.Framing
 	codec   codec
 	frags   uint16   // fragments of one message at most; 0: maxFragments
-	limit   int32    // bytes of one message; negative: maxLength; the connection raises it after the hello
+	limit   int32    // bytes of one message; negative: maxLength; conn.input sets it for each read
 	part    *partial // nil while nothing is incomplete
 }
 

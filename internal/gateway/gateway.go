@@ -147,7 +147,7 @@ type Gateway struct {
 	enrolling chan struct{}
 
 	loops    []*loop     // set by Run before it serves
-	deaf     atomic.Bool // all input is ignored
+	deaf     atomic.Bool // set by drain: no frame is taken any more
 	ending   atomic.Bool // every connection is being ended
 	upgrades atomic.Int32
 
@@ -345,7 +345,8 @@ func (g *Gateway) closeListeners() {
 	}
 }
 
-// drain ends everything, see Run.
+// drain stops accepting and ends every connection, as Run describes. It returns when nothing is counted in tasks
+// and the event loops have stopped.
 func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
 	g.closeListeners()
 	g.goAway()
@@ -519,8 +520,8 @@ func codes() (list []string) {
 	return list
 }
 
-// Stats are how many connections of clients there are, and how many of them have not said hello. Connections of the
-// HTTP server do not count.
+// Stats are how many connections of clients there are, and how many of them are not welcomed yet. Connections of
+// the HTTP server do not count.
 type Stats struct{ Connections, Unauthenticated int }
 
 // Stats returns the numbers as they are now.

@@ -16,14 +16,14 @@ import (
 
 const (
 	handshakeTimeout = 5 * time.Second
-	minReadBuffer    = 1 << 10  // bytes; doubled whenever a read fills it
+	minReadBuffer    = 1 << 10  // bytes; doubled whenever a read fills it, up to maxReadBuffer
 	maxReadBuffer    = 16 << 10 // bytes; a TLS record
 	writeChunk       = 16 << 10 // bytes of one write, after which the outbox learns what is left; a TLS record
 )
 
-// stream is a connection with a goroutine of its own: each TLS connection, and where there are no event loops
-// each other one too. That goroutine is the reader of conn, with the read deadline as its timer. A second
-// goroutine writes; it lives only while there is something to write.
+// stream is a connection with a goroutine of its own: each TLS connection, and where there are no event loops each
+// other one too. That is the reading goroutine of conn, with the read deadline as its timer. A second goroutine
+// writes; it lives only while there is something to write.
 type stream struct {
 	conn
 	g      *Gateway
@@ -84,7 +84,8 @@ func (s *stream) rescue() {
 	}
 }
 
-// read passes on the input, until the connection is over.
+// read reads from the socket and passes the input on, until the connection is over. b has the bytes that were read
+// already. Whenever the read deadline has passed, read does what is due.
 func (s *stream) read(b []byte) {
 	if len(b) > 0 {
 		s.input(b, &s.reader, s)
@@ -168,7 +169,7 @@ func (s *stream) wait(until time.Time) {
 	}
 }
 
-// poke makes the reader look at the flags.
+// poke has the reading goroutine look at the flags: it sets the read deadline to now.
 func (s *stream) poke() { _ = s.nc.SetReadDeadline(time.Now()) }
 
 // deadline returns when the connection has to be looked at next; zero: never. It first counts a welcome.
@@ -339,7 +340,7 @@ func (s *stream) evict() {
 	s.poke()
 }
 
-// drop closes the socket without a word; a TLS alert could block.
+// drop closes the socket at once, without a TLS alert, which could block.
 func (s *stream) drop() { _ = bottom(s.nc).Close() }
 
 // bottom returns the socket below the layers of a connection.

@@ -29,7 +29,7 @@ type kind uint8
 
 const (
 	greeted kind = iota // its session is welcomed
-	waiting             // it has not said hello
+	waiting             // its session is not welcomed yet
 	ofHTTP              // it belongs to the HTTP server, until an upgrade
 	kinds
 )
@@ -99,7 +99,7 @@ type addressRate struct {
 	share   int           // the average is 1/share of limits.new_connections_per_ip_per_s
 	burst   int           // at once: burst times that option
 	least   int           // lower bound of average and burst
-	ahead   time.Duration // tokens are given for up to this time in advance
+	ahead   time.Duration // a token may be taken up to this long before it comes
 	friends int           // factor of average and burst for an address from which somebody is logged in
 }
 
@@ -182,7 +182,7 @@ type place struct {
 	known atomic.Bool  // the connection does not count as short-lived
 	free  atomic.Int64 // bytes that the connection may still read without tokens; only for the HTTP server
 
-	// Only the reader of the connection uses these.
+	// Only the reading goroutine of the connection uses these.
 	bytes int // read before the hello
 	reads int // of an HTTP connection only the first freeReads are counted
 }
@@ -298,7 +298,8 @@ func (p *place) Vouched() {
 	p.await(time.Time{})
 }
 
-// welcome gives the place back and counts the connection as greeted. When it ends, the caller calls limits.leave.
+// welcome gives the place back and counts the connection as greeted. When the connection ends, the caller calls
+// limits.leave.
 func (p *place) welcome() {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -343,8 +344,8 @@ func (l *limits) countLocked(k kind, a netip.Addr, n int32) {
 	}
 }
 
-// counts returns how many connections there are, without those of the HTTP server, and how many of them have not
-// said hello.
+// counts returns how many connections there are, without those of the HTTP server, and how many of them are not
+// welcomed yet.
 func (l *limits) counts() (total, unauthenticated int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -404,7 +405,7 @@ func (l *limits) takeRead(now time.Time, p *place) (wait time.Duration, ok bool)
 	return wait, wait <= longestWait
 }
 
-// takeFurtherRead takes a token of allReads if it is there within most, and returns how long to wait for it.
+// takeFurtherRead takes a token of allReads if one comes within most, and returns how long to wait for it.
 func (l *limits) takeFurtherRead(now time.Time, most time.Duration) time.Duration {
 	return l.furtherReads.Reserve(now, most, rate.Claim[struct{}]{Limit: l.furtherLimit})
 }

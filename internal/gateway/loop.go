@@ -192,7 +192,7 @@ func (l *loop) rescue(c *loopConn, action *gnet.Action) {
 	}
 }
 
-// flush writes the outboxes that wait on the loop, each with one call for all of its events.
+// flush writes each outbox in which something waits, with one call for all of its events.
 func (l *loop) flush() {
 	l.dirty = l.reader.flusher.Take(l.dirty)
 	for i, o := range l.dirty {
@@ -209,7 +209,7 @@ func (g *Gateway) ticks() uint32 { return uint32(time.Since(g.began) / g.tick) }
 // connections returns the number of connections of the loop.
 func (l *loop) connections() int { return int(l.open.Load()) }
 
-// tickSoon queues a tick, unless one is queued or there is nothing to look at.
+// tickSoon queues a tick, unless one is queued or the loop has no connections.
 func (l *loop) tickSoon() {
 	if l.open.Load() > 0 && l.ticking.CompareAndSwap(false, true) && !l.execute(l.tickTask) {
 		l.ticking.Store(false)
@@ -309,7 +309,7 @@ func (c *loopConn) put(b []byte) {
 	}
 }
 
-// watch plans an early look at a connection whose socket does not take everything.
+// watch plans a look at the connection for the next tick if its socket has not taken everything.
 func (c *loopConn) watch() {
 	n := c.gc.OutboundBuffered()
 	if n == 0 || c.backlog {
@@ -336,7 +336,7 @@ func (c *loopConn) acknowledged(held int) uint32 {
 	return c.written - uint32(held) - unacknowledged
 }
 
-// flush writes the outbox, and the end of the connection if it is reached.
+// flush writes the pending bytes of the outbox. It counts a welcome, and ends the connection if the outbox says so.
 func (c *loopConn) flush(o *fanout.Outbox) {
 	p, end := o.Take()
 	c.put(p.Bytes)
@@ -372,7 +372,7 @@ func (c *loopConn) finish(quick bool) {
 	c.expire()
 }
 
-// expire checks a connection whose tick has come, or whose state has changed.
+// expire checks a connection whose tick has come, or whose state has changed, and plans the next look.
 func (c *loopConn) expire() {
 	now := c.lp.wheel.now
 	switch c.state {
