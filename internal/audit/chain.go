@@ -18,8 +18,8 @@ import (
 // hashBytes is the length of the hashes and seals.
 const hashBytes = 16
 
-// placeBytes is the length of what precedes the name of the node in a key: the time and the number of the record.
-// So the records of all nodes are in the order of time, and those of one node in the order of their numbers.
+// placeBytes is the length of the time and the number of a record. In a key these precede the name of the node. So
+// the records of all nodes are in the order of time, and those of one node in the order of their numbers.
 const placeBytes = 8 + 8
 
 func recordKey(node im.Node, timeMs, number uint64) []byte {

@@ -74,7 +74,7 @@ func (m *minute) noteFree(now time.Time, bytes uint64) {
 	m.free = append(m.free, freeSpace{now, bytes})
 }
 
-// fills returns how long it takes until the free space has fallen to least; 0: its pace does not count. soon: the
+// fills returns how long it takes until the free space has fallen to least; 0 if the pace does not count. soon: the
 // pace counts, and it takes less than filling.
 func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 	if len(m.free) < 4 {

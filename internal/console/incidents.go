@@ -34,7 +34,7 @@ type Incidents struct {
 type incidentKey struct{ code, node string }
 
 // Note takes the present incidents. It sets their links, and the beginning of each that has none. It moves those
-// that are over to the past ones, and forgets the oldest of these.
+// that are over to the past ones, and forgets past ones that are too old or too many.
 func (i *Incidents) Note(now time.Time, list []*petrelv1.Incident) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -132,8 +132,8 @@ func (s *Samples) each(f func(*second)) {
 }
 
 // Since returns the samples that end after a time (Unix milliseconds), oldest first. Each sample covers step
-// seconds, 1 to MaxStep: the means of their rates, their longest times, and the last number of connections. A step
-// that has not ended is left out.
+// seconds, 1 to MaxStep. It has the means of the rates, the longest times, and the last numbers of connections. A
+// step that has not ended is left out.
 func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 	step = min(max(step, 1), MaxStep)
 	var all []*petrelv1.Sample

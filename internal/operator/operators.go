@@ -287,7 +287,7 @@ func (os *Operators) ChangeOperator(ctx context.Context, name string, of []strin
 }
 
 // ResetOperator makes a code with which an operator chooses a new password and a new second factor. It ends their
-// sessions, and they cannot log in before that. Codes: no_operator.
+// sessions. They can log in again after they have used the code. Codes: no_operator.
 func (os *Operators) ResetOperator(ctx context.Context, name string) (code string, now Operator, err error) {
 	code = secret()
 	now, err = os.changeOperator(ctx, name, func(c *change, o *storepb.Operator) error {
@@ -326,7 +326,7 @@ type Enrollment struct {
 	Secret     []byte // a new one, for a second factor
 }
 
-// BeginEnrollment returns what a code is for. Codes: setup_closed.
+// BeginEnrollment returns what a code is for, and a new secret. Codes: setup_closed.
 func (os *Operators) BeginEnrollment(ctx context.Context, code string) (Enrollment, error) {
 	name, o, expires, err := os.begin().codeOf(ctx, code)
 	if err != nil {
@@ -377,9 +377,9 @@ type Enrolled struct {
 	AdminKey string // the first one, with the setup code; else ""
 }
 
-// Enroll gives the operator for whom a code was made a password and a second factor, and logs them in. With the
-// setup code it makes a new operator and the first admin key, with which an operator who loses the second factor
-// can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists.
+// Enroll sets the password and the second factor of the operator for whom a code was made, and logs them in. With
+// the setup code it makes a new operator and the first admin key. With that key an operator who loses the second
+// factor can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists.
 func (os *Operators) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
 	if err := checkOperatorName(name); err != nil {
 		return nil, err
