@@ -42,8 +42,8 @@ func (c *caller) name() string {
 func procedure(spec connect.Spec) string { return strings.TrimPrefix(spec.Procedure, "/") }
 
 // gate lets authorized callers pass, and makes them the callers of their calls, before anything of the request's
-// body is read. A user who calls too fast waits. Codes: unauthenticated, forbidden, rate_limited. Spec: P-10.2,
-// P-10.6, P-12.2.
+// body is read. A user who calls too fast waits. Codes: unauthenticated, user_disabled, forbidden, rate_limited.
+// Spec: P-10.2, P-10.6, P-12.2.
 func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h http.Header) (context.Context, error) {
 	c := callOf(ctx)
 	who, err := s.identify(ctx, procedure(spec), c.caller, h)

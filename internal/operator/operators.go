@@ -379,7 +379,8 @@ type Enrolled struct {
 
 // Enroll sets the password and the second factor of the operator for whom a code was made, and logs them in. With
 // the setup code it makes a new operator and the first admin key. With that key an operator who loses the second
-// factor can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists.
+// factor can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists,
+// overloaded.
 func (os *Operators) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
 	if err := checkOperatorName(name); err != nil {
 		return nil, err
