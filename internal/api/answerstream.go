@@ -34,8 +34,9 @@ func (s *Server) Followers() int { return len(s.followers) }
 // follow answers a call, and then calls the method again each second, until the caller has gone. It writes one line
 // of JSON for each answer. A later request has the timeMs of the answer before as afterMs, and 1 as stepS; nothing
 // else of the caller's body is kept. Each answer is that of a call of its own, so a caller who loses the right to
-// call gets the refusal as the last line. After the first answer follow calls left, which releases what admit has
-// counted for the body. Codes: too_many_connections, draining, and those of the method. Spec: P-10.11.
+// call gets the refusal as the last line. After the first answer follow calls the function left, which releases
+// what admit has counted for the body. Codes: too_many_connections, draining, and those of the method. Spec:
+// P-10.11.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	line := s.keep(r)
 	left()
