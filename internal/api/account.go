@@ -23,19 +23,19 @@ func (s *Server) UpdateAccount(ctx context.Context, r *petrelv1.UpdateAccountReq
 	return ownAccount(s.users.UpdateAccount(ctx, a, r.DisplayName))
 }
 
-// SetAddPolicy says who may add the caller to groups. Spec: P-8.8.
+// SetAddPolicy sets who may add the caller to groups. Spec: P-8.8.
 func (s *Server) SetAddPolicy(ctx context.Context, r *petrelv1.SetAddPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
 	return ownAccount(s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Policy)))
 }
 
-// SetForwardPolicy says whether forwards name the caller. Spec: P-5.10.
+// SetForwardPolicy sets whether forwards of the caller's messages name the caller. Spec: P-5.10.
 func (s *Server) SetForwardPolicy(ctx context.Context, r *petrelv1.SetForwardPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
 	return ownAccount(s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Policy)))
 }
 
-// SetPresencePolicy says who may see when the caller is online. Spec: P-13.6.
+// SetPresencePolicy sets who may see when the caller is online. Spec: P-13.6.
 func (s *Server) SetPresencePolicy(ctx context.Context,
 	r *petrelv1.SetPresencePolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
@@ -68,7 +68,8 @@ func account(i user.Info, err error) (*petrelv1.Account, error) {
 		CreatedMs: uint64(i.Created.UnixMilli())}, err
 }
 
-// ChangePassword changes the caller's password, and voids the tokens of all their other devices.
+// ChangePassword changes the caller's password. It voids the tokens of all their other devices, and ends the
+// sessions of these.
 func (s *Server) ChangePassword(ctx context.Context,
 	r *petrelv1.ChangePasswordRequest) (*petrelv1.ChangePasswordResponse, error) {
 	id := identity(ctx)
@@ -90,8 +91,8 @@ func (s *Server) ChangePassword(ctx context.Context,
 	return res, nil
 }
 
-// entryID returns the client message id of the entry that a call makes. A repeat of the call has the same id, and
-// so finds the entry. Spec: P-12.4.
+// entryID returns the client message id of the entry that a call makes. If the call has a request id, its repeat
+// gets the same client message id, and so finds the entry. Spec: P-12.4.
 func entryID(request string) string {
 	if request == "" {
 		return randomID()
@@ -99,7 +100,7 @@ func entryID(request string) string {
 	return "r:" + request
 }
 
-// account finds a user by the name in a request of the operator. Codes: invalid, no_user.
+// account returns the user whom a request of the operator names. Codes: invalid, no_user.
 func (s *Server) account(ctx context.Context, tenant, name string) (im.Account, error) {
 	t, err := s.users.Tenant(ctx, tenant)
 	if err != nil {

@@ -141,7 +141,7 @@ func (s *Server) AdminDissolveGroup(ctx context.Context, key im.Key,
 	return s.change(ctx, key, "", r.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
 }
 
-// ListUserConversations lists the conversations of a user, as their sync does.
+// ListUserConversations lists a page of the conversations of a user, as a sync of that user does.
 func (s *Server) ListUserConversations(ctx context.Context, a im.Account,
 	r *petrelv1.ListUserConversationsRequest) (*petrelv1.ListUserConversationsResponse, error) {
 	page, err := s.o.Inbox.Sync(ctx, a, r.Token, inbox.Wants{})
@@ -161,8 +161,8 @@ func (s *Server) AdminListMembers(ctx context.Context, key im.Key,
 	return s.memberPage(ctx, key, "", r.After, r.Limit)
 }
 
-// settleTime bounds how long a change of members waits until the members' lists show it. Later updates reach
-// their sessions by themselves.
+// settleTime bounds how long a change of members waits until the members' lists show it. A list that is updated
+// later reaches the sessions of its user by itself.
 const settleTime = 5 * time.Second
 
 func (s *Server) settle(ctx context.Context, key im.Key) {
@@ -204,9 +204,9 @@ func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.Mem
 	return nil
 }
 
-// checkStanding refuses a change that removes, or gives a role to, a user who never was a member. Whether they
-// are one now is decided when the change is committed, so that a repeated call gets its first answer.
-// Codes: not_member, no_conversation.
+// checkStanding refuses a change that removes, or gives a role to, a user who never was a member. The commit
+// decides whether the user is a member now, so that a repeated call gets its first answer. Codes: not_member,
+// no_conversation.
 func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.MemberChange) error {
 	if _, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Record, &convpb.GetRecord{}); err != nil {
 		return err

@@ -253,7 +253,7 @@ func fullOf(t *testing.T, a im.Account) *share.Queue {
 	return full
 }
 
-// What reads a lot waits for the turn of its user, by whichever method it is asked for.
+// An expensive read of a user waits for the turn of the user, with every method.
 func TestReadsOfUsersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -276,7 +276,7 @@ func TestReadsOfUsersTakeTurns(t *testing.T) {
 	})
 }
 
-// What reads a lot with an admin key waits for the turn of this key.
+// An expensive read with an admin key waits for the turn of this key.
 func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

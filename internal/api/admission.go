@@ -27,8 +27,8 @@ const (
 	strangerBurst    = 10      // the burst, as seconds of the rate
 )
 
-// maxUnderWay is the default of Options.UnderWayBytes: it bounds the bodies of all other calls under way, in
-// bytes, and likewise their answers.
+// maxUnderWay is the default of Options.UnderWayBytes: it bounds the bodies of calls with a credential that are
+// under way, in bytes, and likewise the answers to them.
 const maxUnderWay = 64 << 20
 
 // One admin key may have a half of UnderWayBytes, and one user an eighth.
@@ -47,7 +47,7 @@ type admission struct {
 	reading list.List            // of *reader, oldest first: bodies of calls without a credential
 	hosts   map[netip.Prefix]int // number of these by host
 
-	bodies, answers underWay   // of the other calls
+	bodies, answers underWay   // of calls with a credential
 	streams         [2]streams // by listener
 }
 
@@ -58,10 +58,11 @@ type reader struct {
 	stopped bool
 }
 
-// admit decides on a call before its body is read. leave releases everything that admit reserved.
-// Codes: too_large, invalid, rate_limited, overloaded.
+// admit decides on a call before the gate. It reads the body of a call without a credential. The body of any other
+// call is read after the gate, and counted; leave releases what was counted. Codes: too_large, invalid,
+// rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
-	if m.access != aKey && !m.inside && s.o.Pressed() { // operators get in all the same
+	if m.access != aKey && !m.inside && s.o.Pressed() { // operators get in even then
 		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
 	if m.access != anybody { // its body is read after the gate
@@ -87,7 +88,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if callOf(r.Context()).inside {
-		rate.Vouch(r.Context()) // the client waits now: a flood must not end an operator's login
+		rate.Vouch(r.Context()) // the connection is not silent any more: a flood must not end an operator's login
 	}
 	return func() {}, nil
 }
@@ -98,7 +99,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave 
 func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit, most int) ([]byte, error) {
 	control := http.NewResponseController(w)
 	x := &reader{host: host, stop: func() {
-		// An error means that the connection has no deadlines: then the server's own limit holds.
+		// An error means that the deadline of the connection cannot be changed: then the server's own holds.
 		_ = control.SetReadDeadline(time.Unix(1, 0))
 	}}
 	e := a.enter(x, most)
@@ -151,8 +152,8 @@ func (a *admission) enter(x *reader, most int) *list.Element {
 	return a.reading.PushBack(x)
 }
 
-// stopOldestLocked ends the oldest read for which the function of returns true; false: all such reads have been
-// ended.
+// stopOldestLocked ends the oldest read for which of returns true and that was not ended before. It returns false
+// if there is none.
 func (a *admission) stopOldestLocked(of func(*reader) bool) bool {
 	for e := a.reading.Front(); e != nil; e = e.Next() {
 		if old, ok := e.Value.(*reader); ok && !old.stopped && of(old) {
@@ -223,9 +224,10 @@ const (
 )
 
 // boundAnswer lets an answer be encoded if there is room for it, and reserves the room until the call is over: a
-// caller who reads no answers gets no more large ones. An answer takes about four times its size: its message,
-// its text, the bytes that wait for the connection, and the memory of its call. An answer larger than the
-// caller's part of the bound is let through if the caller has no other answer under way. Codes: overloaded.
+// caller who reads no answers gets no more large ones. An answer takes about four times its size: its message, its
+// text, the bytes that wait for the connection, and the memory of its call. An answer larger than the caller's part
+// of the bound is let through if the caller has no other answer under way. Answers to callers without a credential
+// are not bounded. Codes: overloaded.
 func (s *Server) boundAnswer(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		res, err := next(ctx, r)
@@ -280,7 +282,7 @@ var (
 	errNobodys       = errors.New("the body of an unauthorized call is not read")
 )
 
-// Read is part of io.Reader.
+// Read implements io.Reader. At the end of the body it waits for the turn of the call.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.call.caller == nil {
 		return 0, errNobodys

@@ -94,7 +94,7 @@ func TestBodiesOfStrangersAreSmall(t *testing.T) {
 	})
 }
 
-// What is read of a body that nobody may send.
+// counted is the body of a call, and counts the bytes that are read of it.
 type counted struct{ n int }
 
 func (c *counted) Read(p []byte) (int, error) { c.n += len(p); return len(p), nil }
@@ -470,7 +470,8 @@ func TestSmallAnswersOfOneCallerAreBounded(t *testing.T) {
 	})
 }
 
-// A client of HTTP/2 that opens no window gets no answer. What it was to get counts as long.
+// A client of HTTP/2 that opens no window gets no answer. The answers that wait for it are counted as long as they
+// wait.
 func TestAnswersThatWaitForAWindowCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -28,7 +28,7 @@ type answer struct {
 	body   bytes.Buffer // of the error that is held back
 	begun  func()       // called before the status is written; nil: nothing is
 
-	refuses func() // called before a refusal ends; nil: nothing is
+	refuses func() // called before a refusal is written; nil: nothing is
 }
 
 // Unwrap returns the writer below, for http.ResponseController.

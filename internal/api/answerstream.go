@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// jsonLines is the content type that a caller accepts who wants a stream of answers.
+// jsonLines is the content type that a caller names in the header Accept to get a stream of answers.
 const jsonLines = "application/jsonl"
 
 const (
@@ -31,10 +31,12 @@ func follows(m *method, h http.Header) bool {
 // Followers counts the callers with a stream of answers.
 func (s *Server) Followers() int { return len(s.followers) }
 
-// follow answers a call, and then each second with the news, one line of JSON for each answer, until the caller
-// has gone. Each answer is that of a call of its own, so a caller who loses the right to call gets the refusal as
-// the last line. follow calls left when the body was read. Codes: too_many_connections, draining, and those of
-// the method. Spec: P-10.11.
+// follow answers a call, and then calls the method again each second, until the caller has gone. It writes one line
+// of JSON for each answer. A later request has the timeMs of the answer before as afterMs, and 1 as stepS; nothing
+// else of the caller's body is kept. Each answer is that of a call of its own, so a caller who loses the right to
+// call gets the refusal as the last line. After the first answer follow calls the function left, which releases
+// what admit has counted for the body. Codes: too_many_connections, draining, and those of the method. Spec:
+// P-10.11.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	line := s.keep(r)
 	left()
@@ -54,7 +56,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, left func()) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
-		// The listener's deadline is for a whole answer; an error means that there is none.
+		// The server's deadline is for a whole answer. An error means that it cannot be changed: then it holds.
 		_ = control.SetWriteDeadline(time.Now().Add(followStall))
 		_, err := w.Write(append(bytes.TrimSpace(line.body.Bytes()), '\n'))
 		if err != nil || line.status != http.StatusOK || control.Flush() != nil {

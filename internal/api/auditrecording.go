@@ -37,8 +37,8 @@ func (m *method) traced() tracing {
 	return never
 }
 
-// trace records a finished call. A call that is traced durably is answered when its record is durable. If the
-// record cannot be written, the call fails, and a repeat runs it again. Spec: P-10.9.
+// trace records a call that has succeeded. A call that is traced durably is answered when its record is durable. If
+// the record cannot be written, the call fails, and a repeat runs it again. Spec: P-10.9.
 func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		m := table[procedure(req.Spec())]
@@ -90,8 +90,8 @@ func (s *Server) traceRefusal(ctx context.Context, spec connect.Spec, req connec
 	s.o.Audit.Summed(r)
 }
 
-// withoutUnknown removes names of users who do not exist, because people type passwords into the field for the
-// name. It does the same work for every name.
+// withoutUnknown removes the names from the details of a request if the user does not exist, because people type
+// passwords into the field for the name. It does the same work for every valid name.
 func (s *Server) withoutUnknown(ctx context.Context, list []audit.Detail, req connect.AnyRequest) []audit.Detail {
 	msg, ok := req.Any().(proto.Message)
 	im.Assert(ok, "request %T is no message", req.Any())
@@ -157,8 +157,8 @@ const (
 	maxDetailBytes = 256
 )
 
-// told has the text fields of requests that go into a record: they name things. All numbers go into it too, but
-// no other text: that may be a password, a token or somebody's words.
+// told has the text fields of requests that go into a record: they name things. All numbers, booleans and enum
+// values go into it too, but no other text: that may be a password, a token or somebody's words.
 var told = []protoreflect.Name{
 	"tenant", "user", "users", "conv", "device", "id", "kind", "scopes", "from", "node", "removed", "left",
 }

@@ -41,8 +41,9 @@ func (c *caller) name() string {
 // procedure returns the name of a method in the table.
 func procedure(spec connect.Spec) string { return strings.TrimPrefix(spec.Procedure, "/") }
 
-// gate lets authorized callers pass, before anything of the request's body is read. Codes: unauthenticated,
-// forbidden, rate_limited. Spec: P-10.2, P-10.6, P-12.2.
+// gate lets authorized callers pass, and makes them the callers of their calls, before anything of the request's
+// body is read. A user who calls too fast waits. Codes: unauthenticated, user_disabled, forbidden, rate_limited.
+// Spec: P-10.2, P-10.6, P-12.2.
 func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h http.Header) (context.Context, error) {
 	c := callOf(ctx)
 	who, err := s.identify(ctx, procedure(spec), c.caller, h)
@@ -131,8 +132,8 @@ func withinTenant(msg proto.Message, tenant string) bool {
 	return name == tenant
 }
 
-// conclude is the outermost interceptor of a call. It bounds the time of the call, gives errors their codes, and
-// turns a panic into an internal error.
+// conclude is the outermost interceptor of a call. It bounds the time of the call, unless the table calls the
+// method slow. It gives errors their codes, turns a panic into an internal error, and counts the call.
 func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
 		begun := time.Now()
@@ -179,7 +180,7 @@ func abandoned(ctx context.Context, e *im.Error) bool {
 	return e.Code == im.CodeStoreStalled && errors.Is(ctx.Err(), context.Canceled)
 }
 
-// count counts a refusal.
+// count counts a refusal, unless the caller has ended the call.
 func (s *Server) count(ctx context.Context, e *im.Error) {
 	if !abandoned(ctx, e) {
 		s.Refusals.Add(string(e.Code))

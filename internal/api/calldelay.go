@@ -42,7 +42,7 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// countBytes delays the next calls of a user by the cost of a large answer.
+// countBytes delays the next calls of a user by the cost of an answer of so many bytes.
 func (s *Server) countBytes(c *call, bytes int) {
 	if c.caller.key == nil && !c.caller.anonymous() {
 		s.o.Pace.AddBytes(s.o.Now(), c.caller.identity.Account, bytes)

@@ -34,7 +34,8 @@ func (s *Server) begin(ctx context.Context, c *call, body int) *im.Error {
 	return nil
 }
 
-// leave passes the turn on when the answer begins. It may be called more than once.
+// leave passes the turn on when the answer begins. From then on the stream waits for its client. It may be called
+// more than once.
 func (c *call) leave() {
 	c.stream.waits(true)
 	if c.leaveQueue != nil {

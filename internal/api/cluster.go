@@ -25,7 +25,7 @@ func (s *Server) GetCluster(ctx context.Context, _ *petrelv1.GetClusterRequest) 
 	return s.o.Cluster.State(ctx), nil
 }
 
-// DrainNode empties a node.
+// DrainNode moves the partitions and the clients of a node to the others.
 func (s *Server) DrainNode(ctx context.Context, r *petrelv1.DrainNodeRequest) (*petrelv1.DrainNodeResponse, error) {
 	return s.o.Cluster.Drain(ctx, im.Node(r.Node))
 }
@@ -35,7 +35,8 @@ func (s *Server) ResumeNode(ctx context.Context, r *petrelv1.ResumeNodeRequest) 
 	return &petrelv1.ResumeNodeResponse{}, s.o.Cluster.Resume(ctx, im.Node(r.Node))
 }
 
-// RebalanceCluster waits until every node owns its share of the partitions.
+// RebalanceCluster has all nodes compute at once which partitions they should own. It returns the state when this
+// node sees nothing misplaced any more, or after 30 s.
 func (s *Server) RebalanceCluster(ctx context.Context,
 	_ *petrelv1.RebalanceClusterRequest) (*petrelv1.ClusterState, error) {
 	return s.o.Cluster.Rebalance(ctx)

@@ -37,7 +37,7 @@ func (protoCodec) Name() string { return "proto" }
 // Marshal is part of connect.Codec.
 func (c protoCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
-// MarshalAppend saves Connect a copy.
+// MarshalAppend is an optional part of a codec. It saves Connect a copy.
 func (c protoCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "answer %T is no message", message)
@@ -98,7 +98,7 @@ func (c jsonCodec) Name() string { return c.name }
 // Marshal is part of connect.Codec.
 func (c jsonCodec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
-// MarshalAppend saves Connect a copy.
+// MarshalAppend is an optional part of a codec. It saves Connect a copy.
 func (c jsonCodec) MarshalAppend(dst []byte, message any) (b []byte, err error) {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "answer %T is no message", message)

@@ -45,7 +45,7 @@ type Refusal struct {
 	Send    *petrelv1.Send // of a send; else nil
 }
 
-// noteRefusal reports a refused call.
+// noteRefusal passes a refused call to Options.Refused, unless the caller has ended it.
 func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect.AnyRequest, e *im.Error) {
 	if s.o.Refused == nil || abandoned(ctx, e) {
 		return
@@ -71,8 +71,8 @@ func (s *Server) noteRefusal(ctx context.Context, spec connect.Spec, req connect
 	s.o.Refused(r)
 }
 
-// namedUser returns the user that a request names, if the user exists; else the zero account. It does the same
-// work for every name.
+// namedUser returns the user that a request names, if the user exists; else the zero account. It does the same work
+// for every valid name.
 func (s *Server) namedUser(ctx context.Context, m proto.Message) im.Account {
 	t, err := s.users.Tenant(ctx, fieldOf(m, "tenant"))
 	a := im.Account{Tenant: t, User: im.User(fieldOf(m, "user"))}
@@ -140,7 +140,7 @@ func (s *Server) ListSessions(ctx context.Context, a im.Account,
 // maxTracedRefusals is how many refusals one answer about a user has.
 const maxTracedRefusals = 100
 
-// TraceUser explains why a user is not connected.
+// TraceUser returns whether a user is connected, and if not, why.
 func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*petrelv1.TraceUserResponse, error) {
 	tenant, err := s.users.Tenant(ctx, r.Tenant)
 	if err != nil {
@@ -189,7 +189,8 @@ func (s *Server) TraceUser(ctx context.Context, r *petrelv1.TraceUserRequest) (*
 // when formats a time for people.
 func when(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// judgeUser sets why a user is not connected. loggedIn: the user has a password, or a device has logged in.
+// judgeUser sets whether a user is connected, and if not, why. loggedIn: the user has a password, or a device has
+// logged in.
 func (s *Server) judgeUser(t *petrelv1.TraceUserResponse, loggedIn bool) {
 	say := func(o petrelv1.TraceUserOutcome, text string) { t.Outcome, t.Text = o, text }
 	switch {

@@ -11,9 +11,9 @@ import (
 	"github.com/petrel-im/petrel/internal/measure"
 )
 
-// A page that is loaded again ends what it has asked. Its operator would look for a store
-// that stalls, and ten of these in a minute would be an incident. Who guesses passwords and
-// hangs up is refused all the same.
+// A page that is loaded again ends the calls that it has made. Their operator would look for a store that stalls,
+// and ten of these in a minute would be an incident. A caller who guesses passwords and hangs up is kept as
+// refused.
 func TestCallThatItsCallerHasEndedIsNotKeptAsRefused(t *testing.T) {
 	var kept []im.Code
 	s := &Server{o: Options{Refused: func(r Refusal) { kept = append(kept, r.Code) }}, Refusals: measure.NewCounts(im.Codes()...)}

@@ -20,8 +20,8 @@ const (
 	maxPerMinute = 1000        // the most entries that are counted for a rate
 )
 
-// ListConversations lists groups by title. If no node answers for the owner of a group, the fields that only
-// the owner knows are left out.
+// ListConversations lists a page of groups by title. If the owner of a group does not answer within describeWait,
+// or with an error, the fields that only the owner knows are left out.
 func (s *Server) ListConversations(ctx context.Context, t im.Tenant,
 	r *petrelv1.ListConversationsRequest) (*petrelv1.ListConversationsResponse, error) {
 	limit := int(min(r.Limit, maxConvPage))
@@ -56,7 +56,8 @@ func (s *Server) ListConversations(ctx context.Context, t im.Tenant,
 	return res, nil
 }
 
-// describe asks the owner of a conversation for its state.
+// describe asks the owner of a conversation for its state. rate is how many entries are counted at most for
+// PerMinute; 0: PerMinute is left out.
 func (s *Server) describe(ctx context.Context, key im.Key, rate uint32) (*petrelv1.ConversationInfo, error) {
 	d, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Describe, &convpb.Describe{Rate: rate})
 	if err != nil {

@@ -211,7 +211,7 @@ func (o *openapi) typ(t protoreflect.MessageDescriptor) docType {
 	return d
 }
 
-// jsonType names the form of a kind of field in proto3 JSON. Spec: P-1.4.
+// jsonType returns the form of a kind of field in proto3 JSON, in words. Spec: P-1.4.
 func jsonType(k protoreflect.Kind) string {
 	switch k {
 	case protoreflect.StringKind:

@@ -92,7 +92,7 @@ func TestDescriptionHasOneFormOfEachField(t *testing.T) {
 	})
 }
 
-// What the schema has and no server does yet says so wherever it is read.
+// A feature that the schema has and no server has yet is marked as coming in the docs and in the description.
 func TestDocsSayWhatIsComing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -64,7 +64,8 @@ func (s *Server) CreateGroup(ctx context.Context,
 	return &petrelv1.CreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq)}, nil
 }
 
-// sameGroup returns an error if another request, with another hash k, has made the group. Codes: conflict.
+// sameGroup returns an error if the first entry of a group has another client message id than k: then another
+// request has made the group. Codes: conflict.
 func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
 	p, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).History, &convpb.GetHistory{Limit: 1})
 	if err != nil || len(p.Rows) == 0 {
@@ -115,7 +116,7 @@ func (s *Server) LeaveGroup(ctx context.Context, r *petrelv1.LeaveGroupRequest) 
 		membership(&petrelv1.MemberChange{Left: []string{string(identity(ctx).Account.User)}}))
 }
 
-// SetRole makes members admins and admins members.
+// SetRole makes a member an admin, or an admin a member.
 func (s *Server) SetRole(ctx context.Context, r *petrelv1.SetRoleRequest) (*petrelv1.ChangeResponse, error) {
 	if r.Role != petrelv1.Role_ROLE_MEMBER && r.Role != petrelv1.Role_ROLE_ADMIN {
 		return nil, im.Errorf(im.CodeInvalid,
@@ -163,12 +164,12 @@ func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after
 	return &petrelv1.ListMembersResponse{Members: page.GetMembers(), More: page.GetMore()}, err
 }
 
-// userChange applies a change of a conversation by the caller.
+// userChange applies a change of a conversation by the caller. It counts the users whom a change of members names.
 func (s *Server) userChange(ctx context.Context, conv, request string,
 	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
 	a, key, err := keyOf(ctx, conv)
 	if ch := m.GetMembers(); err == nil && ch != nil {
-		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // who leaves a group pays nothing
+		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // a user who leaves pays nothing
 	}
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ const (
 	// streamCost is the memory of a request of HTTP/2 while it is under way: its goroutine, buffers and
 	// headers, also if it is refused.
 	streamCost = 32 << 10
-	// partOfHost: the requests of HTTP/2 of one address may have one of so many parts of the bytes under way.
+	// partOfHost is the divisor for one address: its requests of HTTP/2 may have a half of the bytes under way.
 	partOfHost = 2
 )
 
@@ -41,11 +41,12 @@ type stream struct {
 	stop func()        // ends it
 	e    *list.Element // nil: it does not wait for its client
 	kept bool          // it is that of an admin key
-	over bool          // it has been ended, and does not count
+	over bool          // it has left or was ended, and does not count
 }
 
-// enterStream counts a request of HTTP/2 until leave is called. At the bound it ends the oldest stream that
-// waits for its client: of the same address, or of the address with the most of them. false: there is none.
+// enterStream counts a request of HTTP/2 until leave is called. At the bound it ends the oldest stream that waits
+// for its client: of the same address, or of the address with the most waiting streams. false: there is none.
+// Requests of HTTP/1 are not counted.
 func (s *Server) enterStream(on Listener, w http.ResponseWriter, r *http.Request, c *call) (leave func(), ok bool) {
 	if r.ProtoMajor != 2 {
 		return func() {}, true
@@ -100,7 +101,7 @@ func (s *streams) mostWaitingLocked() (most *hostStreams) {
 	return most
 }
 
-// endOldestLocked ends the stream that has waited for its client the longest.
+// endOldestLocked ends the stream that has waited for its client the longest. false: none waits.
 func (s *streams) endOldestLocked(h *hostStreams) bool {
 	if h == nil || h.waiting.Len() == 0 {
 		return false

@@ -117,7 +117,7 @@ type repeat struct {
 
 	remote netip.Addr // of the caller
 
-	was   []byte // the record that answer has found; nil: none
+	was   []byte // the record that the method answer has found; nil: none
 	claim []byte // the record by which this call is marked as under way; nil: it is not
 
 	content, stretched string // set by read
@@ -200,8 +200,8 @@ func (r *repeat) begin(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// take marks the call as under way. That is a write, so a caller without a credential may have only as many as
-// repeats. ErrChanged: another call was quicker.
+// take marks the call as under way. That is a write, so for a caller without a credential it counts as a repeat
+// with a password does. Codes: rate_limited. ErrChanged: another call was quicker.
 func (r *repeat) take(ctx context.Context) error {
 	if c := callOf(ctx).caller; c.anonymous() {
 		if err := r.s.users.AllowRepeat(im.Account{}, r.remote); err != nil {
@@ -258,7 +258,8 @@ func (r *repeat) answer(ctx context.Context) (again []byte, busy bool, err error
 	return again, false, err
 }
 
-// open decrypts the answer of a record, for a call with the same content as the first one. Codes: conflict.
+// open decrypts the answer of a record, for a call with the same content as the first one. Another content from a
+// caller without a credential deletes the record. Codes: conflict.
 func (r *repeat) open(ctx context.Context, rec *storepb.Request) ([]byte, error) {
 	if err := r.read(ctx); err != nil {
 		return nil, err
@@ -313,7 +314,7 @@ func (r *repeat) keep(ctx context.Context, res any) error {
 	return err
 }
 
-// sweep deletes expired answers.
+// sweep deletes expired answers and marks, and records that cannot be decoded.
 func (s *Server) sweep(ctx context.Context) error {
 	const batch = 1000
 	now := uint64(s.o.Now().UnixMilli())
@@ -365,7 +366,7 @@ type turn struct {
 	users int           // calls that have the turn or wait for it
 }
 
-// enter waits for the turn of a key; leave gives it back.
+// enter waits for the turn of a key; leave gives it back. Codes: store_stalled (ctx ended).
 func (t *turns) enter(ctx context.Context, key hash) (leave func(), err error) {
 	t.mu.Lock()
 	if t.keys == nil {

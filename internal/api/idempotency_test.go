@@ -173,8 +173,8 @@ func TestAnswersAreForgottenAfterAnHour(t *testing.T) {
 	})
 }
 
-// Who has the database has neither the tokens nor what a guess of a password
-// could be checked with quickly.
+// A thief of the database gets no tokens from the kept answers, and nothing by which a guess of a password could be
+// checked quickly.
 func TestKeptAnswersGiveNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -49,7 +49,8 @@ func (s *Server) Refresh(ctx context.Context, r *petrelv1.RefreshRequest) (*petr
 	return s.tokens(ctx, l), nil
 }
 
-// loggedIn ends the sessions of devices that a login has replaced, and writes the login into the inbox.
+// loggedIn concludes a login: it ends the sessions of the devices that the login has replaced, writes the login
+// into the user's inbox, and returns the tokens. If err is not nil, it only returns err.
 func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*petrelv1.LoginResponse, error) {
 	if err != nil {
 		return nil, err

@@ -32,15 +32,13 @@ func (s *Server) Send(ctx context.Context, r *petrelv1.Send) (*petrelv1.Ack, err
 	return res.Ack(name)
 }
 
-// pace counts a send of a user, or a change that is as costly. Codes:
-// rate_limited. Spec: P-9.2.
+// pace counts a send of a user, or a change that is as costly. Codes: rate_limited. Spec: P-9.2.
 func (s *Server) pace(a im.Account) error {
 	l := s.o.Limits()
 	return s.rates.Take(s.o.Now(), rateKey{rateSend, a}, rate.Per(int(l.SendsPerS), time.Second, int(l.SendBurst)))
 }
 
-// store counts n bytes that the caller has stored, if it is a user. Codes: rate_limited.
-// Spec: P-9.2.
+// store counts n bytes that the caller is about to store, if it is a user. Codes: rate_limited. Spec: P-9.2.
 func (s *Server) store(ctx context.Context, n int) error {
 	c := callOf(ctx).caller
 	if c == nil || c.key != nil || s.o.Limits().SendsPerS < 0 {
@@ -156,7 +154,8 @@ func keyOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
 	return a, im.Key{Tenant: a.Tenant, Conv: id}, err
 }
 
-// submit appends one entry and waits for its answer.
+// submit appends one entry and waits for its answer. It first reads the source of a forward, and counts the bytes
+// of a user. If ctx ends before the answer (store_stalled), the entry may still be appended.
 func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, error) {
 	if err := s.route.FetchSource(ctx, send); err != nil {
 		return conv.Result{}, err

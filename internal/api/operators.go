@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// BeginEnrollment describes what a code is for. Spec: P-10.10.
+// BeginEnrollment returns the operator for whom a code is, and a secret for the second factor. Spec: P-10.10.
 func (s *Server) BeginEnrollment(ctx context.Context,
 	r *petrelv1.BeginEnrollmentRequest) (*petrelv1.BeginEnrollmentResponse, error) {
 	e, err := s.o.Operators.BeginEnrollment(ctx, r.Code)
@@ -105,7 +105,7 @@ func (s *Server) ListOperators(ctx context.Context,
 	return res, nil
 }
 
-// CreateOperator makes a code for an operator.
+// CreateOperator makes an operator, and a code with which they enroll.
 func (s *Server) CreateOperator(ctx context.Context,
 	r *petrelv1.CreateOperatorRequest) (*petrelv1.EnrollmentCode, error) {
 	code, o, err := s.o.Operators.CreateOperator(ctx, r.Name, r.TenantName, r.Scopes)

@@ -28,7 +28,7 @@ type call struct {
 
 	leaveQueue func() // passes on its turn among the calls of users; nil: it has not had one
 
-	changes []audit.Detail // what it has changed, for the audit log: see changed
+	changes []audit.Detail // what it has changed, for the audit log: see recordChange
 
 	refused   *caller   // the caller whom the gate refused; nil: none, or not known
 	counted   int       // bytes of its body that the pace of its user has taken
@@ -94,7 +94,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	case known:
 		w.Header().Set("Cache-Control", "no-store") // answers have tokens and messages in them
 		if m.slow {
-			// An error means that the connection has no deadlines; then the general one applies.
+			// An error means that the deadline of the connection cannot be changed: then the server's own holds.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		}
 		leave, err := s.admit(w, r, m)
@@ -116,7 +116,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on Listener, next
 	}
 }
 
-// invoke serves a call of a method.
+// invoke serves a call of a method, and completes its answer.
 func (s *Server) invoke(a *answer, r *http.Request) {
 	a.ours, a.read = true, &requestBody{ReadCloser: r.Body}
 	r.Body = a.read
@@ -134,7 +134,7 @@ func (s *Server) invoke(a *answer, r *http.Request) {
 	}
 }
 
-// refuse ends a request with e, in the protocol of the request.
+// refuse ends a request with e, in the protocol of the request, unless a part of an answer is written.
 func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 	if a.wrote {
 		return // it has an answer, or a part of one

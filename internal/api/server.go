@@ -3,8 +3,8 @@
 //
 // The way of a call: router.go → admission.go (what its body may cost) → authorization.go (who may) → idempotency.go
 // (repeats) → auditrecording.go (the audit log) → unary.go → the method, in the file of its subject → answer.go.
-// methods.go is the table of all of them. listener.go says which listener has which methods. answerstream.go answers a
-// call each second. Spec: P-10, P-12.
+// methods.go is the table of all methods. listener.go says which listener has which methods. answerstream.go answers
+// one call again each second. Spec: P-10, P-12.
 package api
 
 import (
@@ -40,7 +40,7 @@ type Options struct {
 	Convs     *conv.Convs
 	Route     *route.Router
 	Inbox     *inbox.Syncer
-	Stored    *rate.Bytes[im.Account] // bounds what users have stored; nil: nothing does
+	Stored    *rate.Bytes[im.Account] // limits the bytes that users store; nil: no limit
 
 	Reads *share.Queue           // runs expensive reads, fairly among users; nil: they run at once
 	Calls *share.Queue           // in which calls of users over HTTP wait for their turn; nil: they do not wait
@@ -85,7 +85,8 @@ type Options struct {
 	Cluster Cluster
 	Console Console
 
-	// Refused is called for each refused call. It must not block. nil: nothing is called.
+	// Refused is called for each call that the gate or the method refuses, unless its caller has gone. It must not
+	// block. nil: nothing is called.
 	Refused func(Refusal)
 }
 

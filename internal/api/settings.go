@@ -149,8 +149,8 @@ func checkKnown(m *petrelv1.ChangeSettingsRequest, name, v string) error {
 	return nil
 }
 
-// checkSubject refuses settings of an unknown conversation, and of an invalid user id. Codes: invalid,
-// no_conversation.
+// checkSubject refuses settings of a conversation of which the caller never was a member, for the caller as a user,
+// and for an invalid user id. Codes: invalid, no_conversation.
 func (s *Server) checkSubject(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) error {
 	switch {
 	case m.Conv != "":

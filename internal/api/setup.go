@@ -7,8 +7,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// toEnrollment redirects the link that the server prints while it has no admin key to the page of the console
-// that makes the first operator. A browser keeps the one-time code after the #, and sends it to nobody.
+// toEnrollment redirects /setup to the page of the console that makes the first operator. The server prints a link
+// to /setup while it has no admin key. A browser keeps the one-time code, which stands after the #, and sends it to
+// nobody.
 func toEnrollment(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, "/admin/enroll", http.StatusFound)

@@ -85,7 +85,7 @@ func (tr *messageTrace) silent(nodes []string) {
 	}
 }
 
-// find looks for the message. Codes: invalid, no_conversation.
+// find looks for the message. Codes: invalid, no_user, no_conversation.
 func (tr *messageTrace) find(ctx context.Context) error {
 	q := &convpb.Trace{Seq: tr.q.Seq, User: tr.q.User, ClientMsgId: tr.q.ClientMsgId, Scan: traceScan,
 		After: tr.q.After, Limit: min(cmp.Or(tr.q.Limit, traceDefault), conv.MaxTraced), Only: tr.q.Recipient}
@@ -104,7 +104,7 @@ func (tr *messageTrace) find(ctx context.Context) error {
 	return tr.guess(ctx, q)
 }
 
-// ask asks one conversation.
+// ask asks one conversation. If no node answers for it, ask notes that and returns nil.
 func (tr *messageTrace) ask(ctx context.Context, id im.ConvID, q *convpb.Trace) error {
 	within, cancel := context.WithTimeout(ctx, traceWait)
 	defer cancel()
@@ -132,7 +132,7 @@ func (tr *messageTrace) unanswered(err error) bool {
 	return true
 }
 
-// guess asks the conversations of the sender for the message.
+// guess asks the conversations of the sender for the message, at most traceGuess of them. Codes: no_user.
 func (tr *messageTrace) guess(ctx context.Context, q *convpb.Trace) error {
 	a := im.Account{Tenant: tr.tenant, User: im.User(tr.q.User)}
 	if _, err := tr.s.users.Get(ctx, a); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// handler makes the HTTP handler of a method.
+// handler is a function that makes the HTTP handler of a method.
 type handler func(s *Server, procedure string, m method, opts ...connect.HandlerOption) http.Handler
 
 // unary makes the handler of a method from the function f that answers it. It applies two rules of the table: the
@@ -44,7 +44,7 @@ type request[Q any] interface {
 	GetTenant() string
 }
 
-// inTenant calls f with the tenant that the request of an admin key names. Codes: invalid.
+// inTenant returns a function that calls f with the tenant that the request of an admin key names. Codes: invalid.
 func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant, *Q) (*A,
 	error)) func(*Server, context.Context, *Q) (*A, error) {
 	return func(s *Server, ctx context.Context, q *Q) (*A, error) {
@@ -56,7 +56,8 @@ func inTenant[Q, A any, P request[Q]](f func(*Server, context.Context, im.Tenant
 	}
 }
 
-// ofUser calls f with the user whom the request of an admin key names. Codes: invalid, no_user.
+// ofUser returns a function that calls f with the user whom the request of an admin key names. Codes: invalid,
+// no_user.
 func ofUser[Q, A any, P interface {
 	request[Q]
 	GetUser() string
@@ -70,7 +71,8 @@ func ofUser[Q, A any, P interface {
 	}
 }
 
-// ofConv calls f with the conversation that the request of an admin key names. Codes: invalid, no_conversation.
+// ofConv returns a function that calls f with the conversation that the request of an admin key names.
+// Codes: invalid, no_conversation.
 func ofConv[Q, A any, P interface {
 	request[Q]
 	GetConv() string
@@ -84,7 +86,8 @@ func ofConv[Q, A any, P interface {
 	})
 }
 
-// inConv calls f with the conversation that the request of a user names. Codes: no_conversation.
+// inConv returns a function that calls f with the conversation that the request of a user names.
+// Codes: no_conversation.
 func inConv[Q, A any, P interface {
 	*Q
 	GetConv() string

@@ -12,7 +12,7 @@ import (
 // maxUsers bounds the users that one call makes.
 const maxUsers = 1000
 
-// CreateUsers makes users and tokens.
+// CreateUsers makes users, and a token for each. A user who exists gets only the token.
 func (s *Server) CreateUsers(ctx context.Context,
 	r *petrelv1.CreateUsersRequest) (*petrelv1.CreateUsersResponse, error) {
 	if n := len(r.Users); n == 0 || n > maxUsers {
@@ -53,7 +53,7 @@ func (s *Server) MintToken(ctx context.Context, r *petrelv1.MintTokenRequest) (*
 	return s.loggedIn(ctx, l, err)
 }
 
-// ListUsers lists the users of a tenant, without their devices.
+// ListUsers lists a page of the users of a tenant, by id or by name, without their devices.
 func (s *Server) ListUsers(ctx context.Context, t im.Tenant,
 	r *petrelv1.ListUsersRequest) (*petrelv1.ListUsersResponse, error) {
 	limit := int(min(r.Limit, user.MaxUsersPage))
@@ -112,7 +112,7 @@ func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code,
 	return s.withDevices(ctx, a, i, err)
 }
 
-// SetPassword sets a user's password and voids all their tokens.
+// SetPassword sets a user's password, voids all their tokens and ends their sessions.
 func (s *Server) SetPassword(ctx context.Context, a im.Account,
 	r *petrelv1.SetPasswordRequest) (*petrelv1.UserInfo, error) {
 	return s.changeUser(ctx, a, im.CodeRevoked, func() (user.Info,
@@ -121,7 +121,8 @@ func (s *Server) SetPassword(ctx context.Context, a im.Account,
 	})
 }
 
-// LinkUser lets the identity provider log a user in. Spec: P-11.6.
+// LinkUser lets the identity provider log a user in. Without KeepPassword it removes the password, voids all tokens
+// of the user and ends their sessions. Spec: P-11.6.
 func (s *Server) LinkUser(ctx context.Context, a im.Account, r *petrelv1.LinkUserRequest) (*petrelv1.UserInfo, error) {
 	code := im.CodeRevoked
 	if r.KeepPassword {

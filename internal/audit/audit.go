@@ -139,8 +139,8 @@ func New(o Options, st store.Store, node im.Node) *Log {
 		window: o.Now()}
 }
 
-// Append writes a record and returns when it is durable. Codes: overloaded,
-// disk_full, store_stalled.
+// Append writes a record and returns when it is durable. If ctx ends before that (store_stalled), the record may
+// still be written. Codes: overloaded, disk_full, store_stalled.
 func (l *Log) Append(ctx context.Context, r *Record) error {
 	if l == nil {
 		return nil
@@ -167,9 +167,9 @@ func (l *Log) Note(r *Record) {
 	l.enqueue(&item{rec: l.encode(r)})
 }
 
-// Summed records a frequent event, such as a refusal, and does not block. The first one of a caller is recorded
-// as by Note. Those with the same event and code that follow within a minute become one record: the last of them,
-// with their count.
+// Summed records a frequent event, such as a refusal, and does not block. The first one of a caller in a window of
+// a minute is recorded as by Note. The others of the window with the same event and code become one record: the
+// last of them, with their count.
 func (l *Log) Summed(r *Record) {
 	if l == nil {
 		return

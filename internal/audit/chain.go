@@ -18,8 +18,8 @@ import (
 // hashBytes is the length of the hashes and seals.
 const hashBytes = 16
 
-// placeBytes is the length of what precedes the name of the node in a key: the time and the number of the record.
-// So the records of all nodes are in the order of time, and those of one node in the order of their numbers.
+// placeBytes is the length of the time and the number of a record. In a key these precede the name of the node. So
+// the records of all nodes are in the order of time, and those of one node in the order of their numbers.
 const placeBytes = 8 + 8
 
 func recordKey(node im.Node, timeMs, number uint64) []byte {
@@ -66,7 +66,7 @@ type head struct {
 	broken bool   // the stored head is not as a node wrote it
 }
 
-// readHead reads the head of a chain. sound: its seal is right.
+// readHead reads the head of a chain. sound: its seal is right, or the chain has no head yet.
 func (l *Log) readHead(ctx context.Context, node im.Node) (h *head, sound bool, err error) {
 	h = &head{}
 	if h.was, err = l.store.Record(ctx, store.AuditHeads, 0, []byte(node)); err != nil {
@@ -81,7 +81,7 @@ func (l *Log) readHead(ctx context.Context, node im.Node) (h *head, sound bool, 
 	return h, sound, nil
 }
 
-// put returns the write of a head. It fails if the stored head is no longer was.
+// put returns the write of a head. The write fails if the stored head is no longer was.
 func (l *Log) put(node im.Node, h *storepb.AuditHead, was []byte) (store.RecordPut, error) {
 	h.Seal = l.seal(node, h)
 	value, err := h.MarshalVT()
@@ -306,5 +306,5 @@ func (l *Log) forgetOf(ctx context.Context, node im.Node, last forgotten, puts [
 			return err
 		}
 	}
-	return nil // others write all the time: forget comes again in an hour
+	return nil // others write all the time: forget reads the records again
 }

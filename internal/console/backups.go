@@ -17,7 +17,8 @@ type backups struct {
 	fault  string    // that a verification has found in the newest one
 }
 
-// look reads the reports, every ten seconds at most. An unreadable report leaves the state as it was.
+// look reads the reports, every ten seconds at most. It leaves out a report that cannot be decoded. If the store
+// returns an error, the state stays as it was.
 func (b *backups) look(st store.Store, now time.Time) {
 	if now.Sub(b.looked) < backupsEvery && now.After(b.looked) {
 		return

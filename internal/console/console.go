@@ -21,8 +21,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Options are the parts of the node that the console shows. Any goroutine may call the functions, but not before
-// Run begins and the bus runs.
+// Options are the parts of the node that the console shows. Any goroutine of the console may call the functions,
+// but none before Run begins or the bus runs.
 type Options struct {
 	Log     *slog.Logger
 	Lines   *Lines
@@ -121,7 +121,7 @@ func serve[Q, A proto.Message](b bus.Bus, r bus.Request[Q, A], f func(Q) A) {
 }
 
 // askNodes asks all nodes at once, this one included, and returns the answers in the order of the nodes.
-// silent are the expected nodes that do not answer in time.
+// silent are the expected nodes that do not answer in time, or answer with an error.
 func askNodes[Q, A proto.Message](ctx context.Context, c *Console, r bus.Request[Q, A],
 	q Q) (answers []bus.Reply[A], silent []string) {
 	replies := r.AskAll(ctx, c.o.Bus, c.expected(), q)

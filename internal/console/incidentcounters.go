@@ -4,7 +4,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// counted has the counters of this node since its start that incidents need.
+// counted has the counters that incidents need: of this node since its start, or what was added since an earlier
+// time.
 type counted struct {
 	accepted    uint64 // entries
 	right       uint64 // logins
@@ -35,7 +36,7 @@ func (c *Console) count(accepted uint64) counted {
 	return t
 }
 
-// tooMany reports whether a login was refused because there were too many.
+// tooMany reports whether a code says that there were too many tries.
 func tooMany(outcome string) bool {
 	return outcome == string(im.CodeRateLimited) || outcome == string(im.CodeOverloaded)
 }
@@ -61,8 +62,8 @@ func (t *counted) turnedDown() uint64 {
 	return t.refusedWith[im.CodeOverloaded] + t.refusedWith[im.CodeStoreStalled]
 }
 
-// spike returns the most frequent code of refusals and their number, without the codes that have incidents of
-// their own; 0: they are not many.
+// spike returns the most frequent code of refusals and their number, without the codes that have incidents of their
+// own; "" and 0 if they are not many.
 func (t *counted) spike() (code im.Code, n uint64) {
 	for c, k := range t.refusedWith {
 		switch c {

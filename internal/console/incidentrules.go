@@ -20,7 +20,7 @@ const (
 	filling     = 15 * time.Minute // or less until only store.min_free is free, at the pace of the last minutes
 	filledPart  = 20               // that pace counts if at least 1/20 of the free space was taken,
 	filledLeast = 128 << 20        // and at least so many bytes: stores take as much for a ballast, logs and tables,
-	// and if no single measurement fell by more than 1/3 of all: one large file is no pace
+	// and if no measurement is lower than the one before by more than 1/3 of it all: one large file is no pace
 	filledFalls = 3
 	slowCommit  = 100                 // ms, the mean of 10 s
 	greedy      = 300                 // refusals of one user or address in a minute
@@ -41,8 +41,8 @@ const (
 	lateBackup   = 8 * 24 * time.Hour // the most, also from the start of the store
 )
 
-// minute has the counters of about the last minute, which are read each second, and the free space of the last
-// five minutes.
+// minute has the counters of about the last minute, which are read each second, the free space of the last five
+// minutes, and the states of backups and audit log.
 type minute struct {
 	counted  [60]counted
 	at       int
@@ -63,7 +63,7 @@ const (
 	freeKept  = 60
 )
 
-// noteFree records the free space.
+// noteFree records the free space, once in freeEvery; 0 is not known, and not recorded.
 func (m *minute) noteFree(now time.Time, bytes uint64) {
 	if n := len(m.free); n > 0 && now.Sub(m.free[n-1].at) < freeEvery || bytes == 0 {
 		return
@@ -74,8 +74,8 @@ func (m *minute) noteFree(now time.Time, bytes uint64) {
 	m.free = append(m.free, freeSpace{now, bytes})
 }
 
-// fills returns how long it takes until the free space has fallen to least. soon: that is less than filling, and
-// the pace counts.
+// fills returns how long it takes until the free space has fallen to least; 0 if the pace does not count. soon: the
+// pace counts, and it takes less than filling.
 func (m *minute) fills(least uint64) (left time.Duration, soon bool) {
 	if len(m.free) < 4 {
 		return 0, false

@@ -33,8 +33,8 @@ type Incidents struct {
 
 type incidentKey struct{ code, node string }
 
-// Note takes the present incidents. It sets the beginning of each that has none, and moves those that are over to
-// the past ones.
+// Note takes the present incidents. It sets their links, and the beginning of each that has none. It moves those
+// that are over to the past ones, and forgets past ones that are too old or too many.
 func (i *Incidents) Note(now time.Time, list []*petrelv1.Incident) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -61,7 +61,8 @@ func (i *Incidents) Note(now time.Time, list []*petrelv1.Incident) {
 	i.past = i.past[:copy(i.past, i.past[from:])]
 }
 
-// endLocked adds an incident that is over to the past ones.
+// endLocked adds an incident that is over to the past ones. If it had ended before and come back within backTime,
+// it replaces that past one, and keeps its beginning.
 func (i *Incidents) endLocked(now time.Time, x *petrelv1.Incident) {
 	x = proto.CloneOf(x)
 	x.EndedMs = uint64(now.UnixMilli())

@@ -101,7 +101,7 @@ func (c *Console) linesHere(q *petrelv1.ReadLogRequest) *petrelv1.ReadLogRespons
 	return r
 }
 
-// lineLimit keeps an answer below the bus's limit.
+// lineLimit returns how many lines an answer has at most. So many stay below the bus's limit.
 func lineLimit(q *petrelv1.ReadLogRequest) int {
 	if q.Limit == 0 {
 		return 500
@@ -109,7 +109,7 @@ func lineLimit(q *petrelv1.ReadLogRequest) int {
 	return int(min(q.Limit, 900))
 }
 
-// ReadLog returns the last lines of the log of all nodes, or of one. Codes: no_node, invalid.
+// ReadLog returns the last lines of the log of all nodes, or of one, oldest first. Codes: no_node, invalid.
 func (c *Console) ReadLog(ctx context.Context, q *petrelv1.ReadLogRequest) (*petrelv1.ReadLogResponse, error) {
 	var level slog.Level
 	if q.Level != "" && level.UnmarshalText([]byte(q.Level)) != nil {
@@ -181,8 +181,8 @@ func (c *Console) SetLimits(ctx context.Context, m *petrelv1.ServerLimits) *petr
 	return oneAnswer(askNodes(ctx, c, setLimits, m))
 }
 
-// oneAnswer joins the changes of all nodes. A change that several nodes have made is listed once, with these
-// nodes; without nodes if all have made it.
+// oneAnswer joins the changes of all nodes. A change that several nodes have made is listed once, with these nodes;
+// without nodes if all that answered have made it.
 func oneAnswer(answers []bus.Reply[*petrelv1.PreviewLimitsResponse], silent []string) *petrelv1.PreviewLimitsResponse {
 	r := &petrelv1.PreviewLimitsResponse{Silent: silent}
 	for _, reply := range answers {

@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// overviewHere describes the state of this node.
+// overviewHere returns the overview of this node alone.
 func (c *Console) overviewHere(q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	now := time.Now()
 	r := &petrelv1.NodeReport{
@@ -72,7 +72,7 @@ func (c *Console) storageHere() *petrelv1.Storage {
 	return s
 }
 
-// Overview describes the state of all nodes.
+// Overview returns the overview of all nodes.
 func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) *petrelv1.Overview {
 	if c.o.Cluster == nil { // there is nobody else to ask
 		o := c.overviewHere(q)
@@ -95,7 +95,7 @@ func (c *Console) Overview(ctx context.Context, q *petrelv1.GetOverviewRequest) 
 		if len(x.Nodes) != 1 {
 			continue
 		}
-		// A node whose clock is ahead must not seem to have later samples.
+		// The samples of a node whose clock differs by 2 s or more are moved to the clock of this node.
 		ahead := (int64(x.TimeMs) - now.UnixMilli() + 500) / 1000 * 1000
 		if ahead > -2000 && ahead < 2000 {
 			ahead = 0

@@ -12,7 +12,8 @@ import (
 )
 
 // Bounds of the kept refusals. A user with many refusals must not push out those of others: of each user (or
-// address) and code, eight in a second are kept singly, and the ninth and further ones are counted together.
+// address) and code, only the first eight in a second are kept; each further one raises the Count of the last one
+// kept.
 const (
 	keptRefusals = 4096
 	keptTime     = time.Hour
@@ -38,7 +39,8 @@ type Refusal struct {
 	First       time.Time // of a group: when its oldest refusal happened
 }
 
-// loud returns the key under which a refusal is counted: the user, or, of a login or without a user, the address.
+// loud returns the key under which Loudest counts a refusal: the user; the address if nobody was logged in, or if
+// it is of a login.
 func (x *Refusal) loud() who {
 	if x.Account.User == "" || x.Named {
 		return who{host: x.Address, code: x.Code}
@@ -47,7 +49,7 @@ func (x *Refusal) loud() who {
 		code: x.Code}
 }
 
-// Refusals has the refusals of a node in the last hour. The zero value is empty; any goroutine may use it.
+// Refusals has the newest refusals of a node. The zero value is empty; any goroutine may use it.
 type Refusals struct {
 	mu    sync.Mutex // tier 0; guards the fields below
 	ring  []Refusal  // at most keptRefusals
@@ -71,7 +73,9 @@ type burst struct {
 	last   int // index in ring of the newest one that was kept
 }
 
-// Note keeps a refusal. It does not block, and copies all texts, so that it holds no frame in memory.
+// Note keeps a refusal. If its user (or address) has had more than eight with this code in this second, Note only
+// counts it with the last one kept, unless others have replaced that. It does not block. It copies the first
+// maxText bytes of each text, so that it holds no frame in memory.
 func (r *Refusals) Note(x *Refusal) {
 	k := who{account: x.Account, code: x.Code}
 	if x.Account.User == "" {
@@ -116,7 +120,7 @@ func (r *Refusals) Note(x *Refusal) {
 	r.next = (r.next + 1) % keptRefusals
 }
 
-// countLocked counts a refusal for Loudest.
+// countLocked counts a refusal for Loudest, unless too many others are counted.
 func (r *Refusals) countLocked(k who, at time.Time) {
 	if turn := at.Unix() / loudTime; turn != r.turn {
 		for k, n := range r.loud {

@@ -23,12 +23,12 @@ const MaxStep = 300
 type Counters struct {
 	Accepted, Repeated, Delivered uint64
 	RefusedFrames, RefusedCalls   uint64
-	RefusedSends, RefusedLogins   uint64 // of the above
+	RefusedSends, RefusedLogins   uint64 // parts of the above
 	CPU                           time.Duration
 	Connections, Waiting          int
 }
 
-// second is one second of a node.
+// second is one second of a node: means per second, and times in milliseconds.
 type second struct {
 	end                                    int64 // Unix seconds
 	offered, accepted, delivered, refused  float32
@@ -131,8 +131,9 @@ func (s *Samples) each(f func(*second)) {
 	}
 }
 
-// Since returns the samples that end after a time (Unix milliseconds), oldest first. Each sample covers a step of
-// so many seconds. A step that has not ended is left out.
+// Since returns the samples that end after a time (Unix milliseconds), oldest first. Each sample covers step
+// seconds, 1 to MaxStep. It has the means of the rates, the longest times, and the last numbers of connections. A
+// step that has not ended is left out.
 func (s *Samples) Since(afterMs uint64, step int) []*petrelv1.Sample {
 	step = min(max(step, 1), MaxStep)
 	var all []*petrelv1.Sample
@@ -209,8 +210,9 @@ func slowest(to, from *petrelv1.Sample) {
 	to.CommitP50Ms, to.CommitP99Ms = max(to.CommitP50Ms, from.CommitP50Ms), max(to.CommitP99Ms, from.CommitP99Ms)
 }
 
-// Together adds up the samples of several nodes. Those of each node are oldest first, and all have the same
-// steps. The sum ends where the samples of the first node end: without a node it would seem to fall.
+// Together adds up the samples of several nodes, and takes the longest of their times. Those of each node are
+// oldest first, and all have the same steps. A node without samples is left out. The sum ends where the samples of
+// one node end first: without that node it would seem to fall. The samples of nodes are changed.
 func Together(nodes [][]*petrelv1.Sample) []*petrelv1.Sample {
 	at := map[uint64]*petrelv1.Sample{}
 	var all []*petrelv1.Sample

@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Totals are counted while operators look at them: at most once in ten minutes, or, if a count takes long, in a
-// hundred times its duration. So counting takes at most a hundredth of a core.
+// Totals are counted while operators look at them. After a count there is none for ten minutes, or for a hundred
+// times the duration of the count if that is longer. So counting takes at most a hundredth of a core.
 const (
 	totalsEvery = 10 * time.Minute
 	totalsPart  = 100

@@ -37,7 +37,9 @@ func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.
 	}
 }
 
-// identify reads the header of the PROXY protocol, if one comes first, and calls take.
+// identify calls take. If the peer is a proxy that names its client first, a goroutine reads the header of the
+// PROXY protocol and calls take. identify closes the connection if the gateway has ended or the header is wrong,
+// and resets it if the client is shut out.
 func (g *Gateway) identify(c *clientConn, take func(c *clientConn, client netip.Addr, proxy bool)) {
 	peer, ok := clientOf(c)
 	if !ok || !g.begin() {
@@ -68,7 +70,7 @@ func (g *Gateway) identify(c *clientConn, take func(c *clientConn, client netip.
 	}()
 }
 
-// takeTCP admits a connection of the raw TCP port.
+// takeTCP admits a connection of the raw TCP port, or tells it why it is refused.
 func (g *Gateway) takeTCP(c *clientConn, client netip.Addr, proxy bool) {
 	if proxy {
 		g.warnNoClient(client, "listen.proxy_protocol", "")
@@ -78,7 +80,7 @@ func (g *Gateway) takeTCP(c *clientConn, client netip.Addr, proxy bool) {
 	case e != nil:
 		g.turnAway(c.TCPConn, client, proxy, kickOverTCP(e))
 	case g.o.TLS != nil:
-		p.await(time.Time{}) // until its handshake begins
+		p.await(time.Time{}) // the peer waits until its handshake begins
 		g.hold(tls.Server(c, g.o.TLS), p, wire.TCP, nil)
 	case len(g.loops) == 0:
 		g.hold(c, p, wire.TCP, nil)
@@ -118,7 +120,7 @@ func (l *httpListener) Accept() (net.Conn, error) {
 	}
 }
 
-// take admits a connection of the HTTP port.
+// take admits a connection of the HTTP port, or tells it why it is refused. With TLS the handshake comes next.
 func (l *httpListener) take(c *clientConn, client netip.Addr, proxy bool) {
 	p, e := l.g.limits.enter(ofHTTP, client, proxy, time.Now())
 	if e != nil {
@@ -131,7 +133,7 @@ func (l *httpListener) take(c *clientConn, client netip.Addr, proxy bool) {
 		l.pass(c, c)
 		return
 	}
-	p.await(time.Time{}) // until its handshake begins
+	p.await(time.Time{}) // the peer waits until its handshake begins
 	go func() {          // counted in g.tasks by begin
 		stop := context.AfterFunc(l.g.gone, func() { _ = c.TCPConn.Close() })
 		t := tls.Server(c, l.config)

@@ -64,7 +64,7 @@ func (a *Admin) TLS() bool { return a.o.TLS != nil }
 // Close frees the address of an Admin that does not run.
 func (a *Admin) Close() { a.one.Do(func() { _ = a.ln.Close() }) } // nobody is connected
 
-// Run serves until ctx ends.
+// Run serves until ctx ends, and then waits up to adminDrain for answers under way.
 func (a *Admin) Run(ctx context.Context) error {
 	srv := newServer(context.WithoutCancel(ctx), a.o.TLS, a.o.Log, a.handler())
 	srv.ConnState = func(nc net.Conn, state http.ConnState) { a.note(placeOf(nc), state) }
@@ -106,8 +106,8 @@ func (l adminListener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter takes a place for a new connection, which end closes. While requests of operators have all places, it
-// waits; it returns nil when done is closed.
+// enter takes a place for a new connection. end closes that connection, if it has to make room for another one.
+// While requests of operators have all places, enter waits; it returns nil when done is closed.
 func (a *Admin) enter(addr netip.Addr, end func(), done <-chan struct{}) *place {
 	for {
 		// Operators and other programs share an address, as behind a proxy.
@@ -123,8 +123,8 @@ func (a *Admin) enter(addr netip.Addr, end func(), done <-chan struct{}) *place 
 	}
 }
 
-// note follows the states of a connection. In each state it counts as silent, until a request comes with a valid
-// key: a client without one may stay silent for ever.
+// note follows the states of a connection. It counts as silent from each change on, until a request comes with a
+// valid key: else a client without a key could keep its place for ever.
 func (a *Admin) note(p *place, state http.ConnState) {
 	p.note(state, true)
 	wake.Set(a.freed)
@@ -141,8 +141,9 @@ func (a *Admin) handler() http.Handler {
 	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), a.o.Log, "listen.admin", own.Handler(linksOnly(a.o.Handler)))
 }
 
-// linksOnly refuses all requests of foreign pages but links that a person follows. The protection against other
-// origins lets every GET pass, and a page can learn from a GET, for example from the time that /metrics takes.
+// linksOnly refuses requests from pages of other sites, unless the browser navigates, as after a click on a link.
+// The protection against other origins lets every GET pass, and a page can learn from a GET, for example from the
+// time that /metrics takes.
 func linksOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {

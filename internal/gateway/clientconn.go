@@ -27,7 +27,7 @@ type clientConn struct {
 	budget time.Duration // time that the peer has for its part of the handshake
 }
 
-// RemoteAddr is the address of the client.
+// RemoteAddr returns the address of the client.
 func (a *clientConn) RemoteAddr() net.Addr {
 	if a.client != nil {
 		return a.client
@@ -35,8 +35,8 @@ func (a *clientConn) RemoteAddr() net.Addr {
 	return a.TCPConn.RemoteAddr()
 }
 
-// Read reads. During the handshake it gives its core back while it waits for the peer. Later, on an HTTP
-// connection, it may wait for tokens (place.read).
+// Read reads from the TCP connection. During the handshake it gives its core back while it waits for the peer.
+// Later, on an HTTP connection, it may wait for tokens (place.read).
 func (a *clientConn) Read(b []byte) (int, error) {
 	switch {
 	case a.turns != nil:
@@ -74,7 +74,7 @@ func (a *clientConn) Write(b []byte) (int, error) {
 	return a.writeMoving(a.TCPConn, b)
 }
 
-// writeMoving writes b to nc, until the peer takes nothing for a.stall.
+// writeMoving writes b to nc. It fails if the peer takes nothing for a.stall.
 func (a *clientConn) writeMoving(nc net.Conn, b []byte) (n int, err error) {
 	moved := time.Now()
 	for {
@@ -103,13 +103,13 @@ func clientConnOf(nc net.Conn) (*clientConn, bool) {
 
 // placeOf returns the place of a connection of an HTTP server.
 func placeOf(nc net.Conn) *place {
-	a, _ := clientConnOf(nc) // each listener makes its connections so
+	a, _ := clientConnOf(nc) // each HTTP listener returns connections with one
 	return a.place
 }
 
-// newTurns shares out the cores for TLS handshakes, in the order of arrival. When ten thousand
-// clients come back at once, a handshake that has begun ends soon, and others begin later. If all
-// were under way together, most would time out and begin anew.
+// newTurns returns the turns in which TLS handshakes compute, in the order of arrival: one for each core but one,
+// at least one. When ten thousand clients come back at once, a handshake that has begun ends soon, and others begin
+// later. If all were under way together, most would time out and begin anew.
 func newTurns() share.Turns { return share.NewTurns(runtime.NumCPU() - 1) }
 
 // awaitTurn waits until the handshakes that came before have begun. Until then nothing is accepted:
@@ -119,8 +119,8 @@ func (g *Gateway) awaitTurn() {
 	g.turns.End()
 }
 
-// handshakeTLS does the TLS handshake of a TLS connection, and reports whether it succeeded. The wait for a core
-// does not count against its time. await is that of clientConn.
+// handshakeTLS does the TLS handshake of a TLS connection, and reports whether it succeeded; true without TLS. The
+// wait for a core does not count against the time that the peer has. await is that of clientConn.
 func (g *Gateway) handshakeTLS(nc net.Conn, await func(time.Time) bool) bool {
 	t, ok := nc.(*tls.Conn)
 	if !ok || t.ConnectionState().HandshakeComplete {

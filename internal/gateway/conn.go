@@ -11,18 +11,18 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// conn is one connection of any transport: it turns bytes into frames for its session, and faults
-// into an end with a code.
+// conn is one connection of any transport: it turns bytes into frames for its session, and faults into an end with
+// a code.
 //
-// Its fields belong to its reader, the goroutine that calls input: an event loop, or the
-// connection's own. Writers use sess.Out and call closing. It is small, since each idle connection
-// has one: it has no pointer to its transport.
+// Its fields belong to the goroutine that calls input, its reading goroutine: an event loop, or the connection's
+// own. Writers use sess.Out and call closing. A conn is small, since each idle connection has one: it has no
+// pointer to its transport.
 type conn struct {
 	sess *session.Session // nil before the first frame
 	framer
 	addr  [16]byte      // as netip.Addr.As16 makes it, which is smaller than a netip.Addr
 	place *place        // in the limits; nil once the session is welcomed
-	marks atomic.Uint32 // flags below; the writer reads them
+	marks atomic.Uint32 // flags below; the writing goroutine reads them
 	proxy bool          // addr is that of a proxy, and so not the client's
 	deaf  bool          // the end is decided: later input is ignored
 	left  bool          // the session knows that the connection is gone
@@ -33,24 +33,24 @@ func newConn(p *place, f wire.Framing) conn {
 	return conn{addr: p.addr.As16(), place: p, proxy: p.proxy, framer: framer{framing: f}}
 }
 
-// peer is the address that counts for the limits.
+// peer returns the address that counts for the limits: the client's, or that of a proxy which names none.
 func (c *conn) peer() netip.Addr { return netip.AddrFrom16(c.addr).Unmap() }
 
-// Flags about the end of a connection, which its reader sets and its writer reads.
+// Flags about the end of a connection, which its reading goroutine sets and its writing goroutine reads.
 const (
 	markBroken  = 1 << iota // the WebSocket framing is broken
-	markCounted             // the end is in the gateway's numbers
+	markCounted             // the end is counted in Gateway.EndedFor
 )
 
-// link is the connection with its socket: a loopConn or a stream. Only the conn's reader calls put,
+// link is the connection with its socket: a loopConn or a stream. Only the conn's reading goroutine calls put,
 // finish and busy.
 type link interface {
 	put(b []byte)        // writes b after all earlier bytes; does not keep b
 	finish(quick bool)   // closes the socket after the bytes of put; quick: the peer sends nothing more
-	busy(limit int) bool // reports whether more than limit bytes wait to be written
+	busy(limit int) bool // reports whether more than limit bytes wait to be written; a loop first writes what it can
 }
 
-// reader is shared by the connections of one goroutine.
+// reader has what the connections with the same reading goroutine share: all of an event loop, or one stream.
 type reader struct {
 	g       *Gateway
 	flusher *fanout.Flusher
@@ -61,18 +61,21 @@ const (
 	closeInternal = 1011
 
 	maxUnread = 64 << 10 // waiting bytes above which WebSocket pings go unanswered
-	// bytes of answers that may wait beyond the outbox's limit for events: of one connection, and of all those of
-	// its user
+	// bytes of answers that may wait beyond the outbox's limit for events: of one connection, and of all
+	// connections of its user together
 	maxAnswers = 4 << 20
-	maxExcess  = 16 << 20 // bytes that are read and thrown away after the end; after more the socket is closed
 
-	// maxEarlyExcess is the same limit, but in reads, for a connection that was not welcomed: each packet costs a
-	// wake-up, and a peer can send thousands of packets while its end is on the way.
+	// maxExcess is how many bytes are read and thrown away after the end of a connection, before its socket is
+	// closed. An event loop counts each read as readBuffer bytes, also a shorter one.
+	maxExcess = 16 << 20
+
+	// maxEarlyExcess is how many reads of a connection that was not welcomed are thrown away after its end: each
+	// packet costs a wake-up, and a peer can send thousands of packets while its end is on the way.
 	maxEarlyExcess = 4
 )
 
-// input handles the bytes of one read; it may change b and does not keep it. The caller flushes
-// r.wakeUps.
+// input handles the bytes of one read, unless the end is decided. It may change b and does not keep it. The caller
+// flushes r.wakeUps.
 func (c *conn) input(b []byte, r *reader, l link) {
 	if c.deaf || r.g.deaf.Load() {
 		return
@@ -98,10 +101,9 @@ func (c *conn) input(b []byte, r *reader, l link) {
 	c.answer(&ctl, l)
 }
 
-// tooEarly counts a read of n bytes, and returns an error if the client sends too much before its welcome. A
-// client needs few reads: for one hello, some pings, and frames that are refused. Reads beyond freeReads come
-// from one budget of all strangers. An event loop cannot delay a connection, so it ends one when that budget is
-// used up.
+// tooEarly counts a read of n bytes, and returns an error if the client sends too much before its welcome. A client
+// needs few reads: for one hello, some pings, and frames that are refused. Reads beyond freeReads come from one
+// budget of all strangers. When that is used up, the connection ends: an event loop cannot delay it.
 func (c *conn) tooEarly(n int, g *Gateway) *im.Error {
 	if c.greeted() {
 		return nil
@@ -135,7 +137,8 @@ func (c *conn) answer(ctl *control, l link) {
 	}
 }
 
-// frame takes one frame of the peer.
+// frame handles one frame of the peer. It passes a message to the session, which the first message opens. It notes
+// a ping or a close in ctl, and ignores a pong. stopped means that no further frame is taken.
 func (c *conn) frame(f frame, r *reader, l link, ctl *control) *fault {
 	switch f.op {
 	case opPing, opClose:
@@ -269,8 +272,8 @@ func (c *conn) closing(dst []byte, e *im.Error, g *Gateway) []byte {
 	return appendClose(dst, code, string(e.Code))
 }
 
-// tooLate reports whether a connection that is not welcomed has sent too much after its end,
-// in so many reads: it is closed without waiting for the peer to read the end.
+// tooLate reports whether a connection that was not welcomed has had so many reads after its end that its socket is
+// closed, without waiting until the peer reads the end.
 func (c *conn) tooLate(reads int) bool { return !c.greeted() && reads > maxEarlyExcess }
 
 // answerClose ends the connection as the peer asked.

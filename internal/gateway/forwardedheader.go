@@ -70,8 +70,8 @@ func (g *Gateway) logProxyHost(proxy netip.Addr) {
 		g.o.ProxyHeader)
 }
 
-// warnNoClient logs the first time that a trusted proxy names no client in header. unread is
-// another header in which it may have named one.
+// warnNoClient logs the first time that a trusted proxy names no client in header. unread is another header in
+// which it may have named one; "": none.
 func (g *Gateway) warnNoClient(proxy netip.Addr, header, unread string) {
 	g.logOnce(slog.LevelWarn,
 		"a trusted proxy names no client: all clients behind it share the limits of one IP address "+
@@ -127,7 +127,8 @@ var probes = []string{"/healthz", "/readyz", "/version"}
 // into text, and its own text into the address.
 var forwardedPair = regexp.MustCompile(`^[ \t]*(?:([^=",;\\ \t]+)=("(?:[^"\\]|\\.)*"|[^",;\\ \t]*))?[ \t]*([,;]|$)`)
 
-// hops returns the addresses in a header as they were written, the nearest last; none if it is malformed.
+// hops returns the addresses in a header as they were written, the nearest last; none if it is a malformed
+// Forwarded.
 func hops(name string, h http.Header) (hops []string) {
 	rest := strings.Join(h.Values(name), ",")
 	if name != forwarded {

@@ -7,13 +7,13 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// framer cuts the bytes of a connection into frames. It has a buffer only for an incomplete frame.
-// Only the connection's reader touches it.
+// framer cuts the bytes of a connection into frames. It has a buffer only for an incomplete frame. Only the
+// connection's reading goroutine touches it.
 type framer struct {
 	framing wire.Framing
 	codec   codec
 	frags   uint16   // fragments of one message at most; 0: maxFragments
-	limit   int32    // bytes of one message; negative: maxLength; the connection raises it after the hello
+	limit   int32    // bytes of one message; negative: maxLength; conn.input sets it for each read
 	part    *partial // nil while nothing is incomplete
 }
 
@@ -63,7 +63,7 @@ func brokenFrame(text string) *fault {
 // zero. Spec: P-1.3.
 const maxLength = 1<<24 - 1
 
-// tooLarge checks a length before anything of it is kept. Spec: P-2.5.
+// tooLarge returns the fault of a frame of n bytes; nil: it is within the limit. Spec: P-2.5.
 func (f *framer) tooLarge(n uint64) *fault {
 	limit := f.limit
 	if limit < 0 {
@@ -107,7 +107,8 @@ func (f *framer) cut(b []byte, emit func(frame) *fault) *fault {
 	return nil
 }
 
-// keep stores the beginning of a frame; own means that rest is a buffer of the framer.
+// keep stores the beginning of a frame, or frees the buffer if rest is empty. own means that rest is in the buffer
+// of the framer.
 func (f *framer) keep(rest []byte, own bool) {
 	switch {
 	case len(rest) > 0:

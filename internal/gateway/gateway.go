@@ -69,9 +69,10 @@ type Options struct {
 	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
 
 	Loops int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
-	// WebSocket handshakes under way at once, and connections whose proxy has not named the client yet; 1,024
+	// bound of the WebSocket handshakes under way, and of the connections whose proxy has not named the client yet;
+	// 1,024 of each
 	MaxUpgrades int
-	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and at most 512
+	MaxHTTP     int // connections of the HTTP server; 8,192. Each source but a proxy has at most half, and at most 512
 	MaxRefusals int // refused connections that are open to be told the reason; 64
 
 	// MinSilence is how long a connection may be silent, before its hello or between HTTP requests, and still
@@ -124,7 +125,7 @@ type Gateway struct {
 	logged sync.Map // messages that logOnce, and limits that warnOnce, have logged
 
 	EndedFor   *measure.Counts // connections that the server ended, by the code of their end
-	RefusedFor *measure.Counts // connections that got no place, by the option that refuses them or by code
+	RefusedFor *measure.Counts // refused connections and reads, by the limit (constants in limits.go) or by code
 
 	turns  share.Turns
 	access atomic.Pointer[Access]
@@ -133,7 +134,7 @@ type Gateway struct {
 	// Times in ticks, the unit of the wheels.
 	tick                                          time.Duration
 	helloTicks, beatTicks, stallTicks, graceTicks uint32
-	grace                                         time.Duration // for a peer to close after our end
+	grace                                         time.Duration // for our end to be written, then for the peer to close
 
 	refusals refusals
 	gone     context.Context // done when the gateway ends: nothing is accepted any more
@@ -146,7 +147,7 @@ type Gateway struct {
 	enrolling chan struct{}
 
 	loops    []*loop     // set by Run before it serves
-	deaf     atomic.Bool // all input is ignored
+	deaf     atomic.Bool // set by drain: no frame is taken any more
 	ending   atomic.Bool // every connection is being ended
 	upgrades atomic.Int32
 
@@ -194,7 +195,7 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 }
 
 // setTicks sets the tick, the unit of the timer wheels, to an eighth of the shortest timeout, within 5 to 200 ms.
-// It converts the timeouts to ticks.
+// It converts the timeouts to ticks, and sets the grace.
 func (g *Gateway) setTicks() {
 	shortest := min(g.o.HelloTimeout, g.o.WriteStall)
 	if g.o.Heartbeat > 0 {
@@ -308,7 +309,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return err
 }
 
-// start makes the event loops.
+// start makes the event loops, if there are to be any, and lets hand-overs begin. On an error it stops the loops
+// and closes the listeners.
 func (g *Gateway) start() error {
 	for n := g.o.Loops; haveLoops && g.o.TLS == nil && n > 0; n-- {
 		l, err := newLoop(g)
@@ -343,7 +345,8 @@ func (g *Gateway) closeListeners() {
 	}
 }
 
-// drain ends everything, see Run.
+// drain stops accepting and ends every connection, as Run describes. It returns when nothing is counted in tasks
+// and the event loops have stopped.
 func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
 	g.closeListeners()
 	g.goAway()
@@ -387,7 +390,7 @@ func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
 	}
 }
 
-// endAll tells every connection that this node is going away.
+// endAll ends every connection with the code draining.
 func (g *Gateway) endAll() {
 	g.ending.Store(true)
 	for _, l := range g.loops {
@@ -404,8 +407,9 @@ func (g *Gateway) allStreams() []*stream {
 	return slices.Collect(maps.Keys(g.streams))
 }
 
-// draining returns the error that ends a connection in a drain: clients come back over a time that
-// grows with their number, 1,000 a second.
+// draining returns the error that ends or refuses a connection in a drain. Its RetryAfter is random, within a time
+// that grows with the number of connections: about 1,000 clients a second come back. Beyond 30,000 connections the
+// time does not grow any more.
 func (g *Gateway) draining() *im.Error {
 	n, _ := g.limits.counts()
 	return &im.Error{Code: im.CodeDraining, RetryAfter: spread(time.Second +
@@ -447,8 +451,9 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 	go s.serve(early) // counted in g.tasks by begin, and done in closed
 }
 
-// enroll gives a connection to the quietest event loop, and waits until the loop has it.
-// The caller has called begin, and has a token of enrolling.
+// enroll gives a connection to the event loop with the fewest connections, and waits until the loop has it. If the
+// loop does not take it, enroll logs that and gives its place back. The caller has called begin, and has a token of
+// enrolling.
 func (g *Gateway) enroll(nc *net.TCPConn, p *place, f wire.Framing, early []byte) {
 	defer g.tasks.Done()
 	c := &loopConn{conn: newConn(p, f)}
@@ -480,7 +485,7 @@ func (g *Gateway) quietest() *loop {
 	return best
 }
 
-// warnOnce counts a connection that a limit refuses, and logs the first one of each limit. An operator
+// warnOnce counts a connection or a read that a limit refuses, and logs the first one of each limit. An operator
 // who has many clients behind one address learns which option to raise.
 func (g *Gateway) warnOnce(limit string) {
 	g.RefusedFor.Add(limit)
@@ -515,7 +520,8 @@ func codes() (list []string) {
 	return list
 }
 
-// Stats are how many connections there are, and how many of them have not said hello.
+// Stats are how many connections of clients there are, and how many of them are not welcomed yet. Connections of
+// the HTTP server do not count.
 type Stats struct{ Connections, Unauthenticated int }
 
 // Stats returns the numbers as they are now.

@@ -16,14 +16,14 @@ import (
 
 const (
 	handshakeTimeout = 5 * time.Second
-	minReadBuffer    = 1 << 10  // bytes; doubled whenever a read fills it
+	minReadBuffer    = 1 << 10  // bytes; doubled whenever a read fills it, up to maxReadBuffer
 	maxReadBuffer    = 16 << 10 // bytes; a TLS record
 	writeChunk       = 16 << 10 // bytes of one write, after which the outbox learns what is left; a TLS record
 )
 
-// stream is a connection with a goroutine of its own: each TLS connection, and where there are no event loops
-// each other one too. That goroutine is the reader of conn, with the read deadline as its timer. A second
-// goroutine writes; it lives only while there is something to write.
+// stream is a connection with a goroutine of its own: each TLS connection, and where there are no event loops each
+// other one too. That is the reading goroutine of conn, with the read deadline as its timer. A second goroutine
+// writes; it lives only while there is something to write.
 type stream struct {
 	conn
 	g      *Gateway
@@ -36,7 +36,7 @@ type stream struct {
 	late   int       // reads after the end
 
 	evicted atomic.Bool    // it has lost its place to another connection
-	began   bool           // of the writer: it has written once, and then woken the reader, which may count a welcome
+	began   bool           // of the writer: it has written once, and woken the reader to count a welcome
 	writers sync.WaitGroup // at most one
 	mu      sync.Mutex     // tier 0; guards the fields below
 	out     []byte         // bytes of put: control frames, and ends without a session
@@ -77,14 +77,15 @@ func (s *stream) serve(early []byte) {
 	s.reader.wakeUps.Flush()
 }
 
-// rescue keeps a panic within its connection.
+// rescue recovers from a panic in the reading goroutine, and logs it. The connection ends, the others go on.
 func (s *stream) rescue() {
 	if p := recover(); p != nil {
 		s.g.panicked(p, debug.Stack())
 	}
 }
 
-// read passes on the input, until the connection is over.
+// read reads from the socket and passes the input on, until the connection is over. b has the bytes that were read
+// already. Whenever the read deadline has passed, read does what is due.
 func (s *stream) read(b []byte) {
 	if len(b) > 0 {
 		s.input(b, &s.reader, s)
@@ -132,8 +133,8 @@ func (s *stream) over() bool {
 	return s.written
 }
 
-// linger waits for the peer to close, so that the kernel does not reset the
-// connection before the peer has read its end.
+// linger waits for the peer to close, at most for the grace, so that the kernel does not reset the connection
+// before the peer has read its end. If quick, it does not wait.
 func (s *stream) linger(buf []byte) {
 	s.leave()
 	s.reader.wakeUps.Flush()
@@ -152,7 +153,7 @@ func (s *stream) linger(buf []byte) {
 	}
 }
 
-// tooMuch counts a read of n bytes after the end, and reports whether it was one too many.
+// tooMuch counts a read of n bytes after the end, and reports whether the socket is closed because of it.
 func (s *stream) tooMuch(n int) bool {
 	s.excess += n
 	s.late++
@@ -168,10 +169,10 @@ func (s *stream) wait(until time.Time) {
 	}
 }
 
-// poke makes the reader look at the flags.
+// poke has the reading goroutine look at the flags: it sets the read deadline to now.
 func (s *stream) poke() { _ = s.nc.SetReadDeadline(time.Now()) }
 
-// deadline is when the connection has to be looked at next; zero: never.
+// deadline returns when the connection has to be looked at next; zero: never. It first counts a welcome.
 func (s *stream) deadline() time.Time {
 	if s.sess != nil && !s.deaf {
 		s.noteWelcome()
@@ -187,8 +188,9 @@ func (s *stream) deadline() time.Time {
 	return s.mark.Add(s.g.o.Heartbeat)
 }
 
-// expire handles the times that have come: end of the gateway, hello timeout, heartbeat. Spec:
-// P-3.1, P-7, P-9.3.
+// expire does what is due: it ends the connection if the gateway ends, if the connection has lost its place before
+// its welcome, or after the hello timeout; it probes a silent peer, and ends a dead link; it closes the socket if
+// the end was not written within the grace. Then it sets the next deadline. Spec: P-3.1, P-7, P-9.3.
 func (s *stream) expire() {
 	was, due := s.deaf, s.deadline()
 	late := !due.IsZero() && !time.Now().Before(due)
@@ -258,7 +260,8 @@ func (s *stream) startLocked() {
 	}
 }
 
-// write is the writer. It writes s.out and the outbox, until both are empty or the end is written.
+// write is the writer. It writes s.out and the outbox, until both are empty or the end is written. After a failed
+// write it closes the socket.
 func (s *stream) write() {
 	var list []*fanout.Outbox
 	for {
@@ -298,7 +301,8 @@ func (s *stream) write() {
 	}
 }
 
-// send writes b, and reports to o how much of it is left. Spec: P-6.4.
+// send writes b, and reports to o, if there is one, how much of it is left. It returns false if a write fails, and
+// counts a peer that takes nothing for WriteStall. Spec: P-6.4.
 func (s *stream) send(b []byte, o *fanout.Outbox) bool {
 	for len(b) > 0 {
 		n, err := s.nc.Write(b[:min(len(b), writeChunk)])
@@ -329,14 +333,14 @@ func (s *stream) shut() {
 	s.poke()
 }
 
-// evict ends a connection that has lost its place to another one. Any goroutine
-// may call it.
+// evict has the reading goroutine end a connection that has lost its place to another one, unless it was welcomed
+// meanwhile. Any goroutine may call it.
 func (s *stream) evict() {
 	s.evicted.Store(true)
 	s.poke()
 }
 
-// drop closes the socket without a word; a TLS alert could block.
+// drop closes the socket at once, without a TLS alert, which could block.
 func (s *stream) drop() { _ = bottom(s.nc).Close() }
 
 // bottom returns the socket below the layers of a connection.

@@ -31,8 +31,8 @@ type Access struct {
 //
 // A foreign page can point a name of its own to an address that only the browser reaches (DNS rebinding). For the
 // browser the page and the server then have one origin, so the page may read the answers. The Host header has the
-// foreign name. That cannot be an IP address, nor a name without a dot, which nobody outside can register: a
-// server that others reach accepts both. Spec: P-12.6.
+// foreign name. A foreign name is not an IP address, and it has a dot, because nobody outside can register a name
+// without one. So a server that others reach accepts IP addresses and names without a dot. Spec: P-12.6.
 func (a *Access) isOwnName(hostport string, loopback bool) bool {
 	name := hostName(hostport)
 	if name == "" || isLoopback(name) {
@@ -74,7 +74,7 @@ func isLoopback(name string) bool {
 	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// onLoopback tells whether only this machine can reach a listener.
+// onLoopback reports whether only this machine can reach a listener.
 func onLoopback(addr net.Addr) bool {
 	a, ok := addr.(*net.TCPAddr)
 	return ok && a.IP.IsLoopback()

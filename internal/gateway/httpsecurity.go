@@ -14,9 +14,10 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// originAllowed reports whether the Origin of a request is allowed. Browsers always send it, so a foreign page
-// cannot use data that the browser has stored for us. A page of the server has its host and port, and the scheme
-// https if the server speaks TLS. If it does not, a proxy may have ended TLS, so both schemes are allowed.
+// originAllowed reports whether the Origin of a request is allowed. Browsers send it with each WebSocket request
+// and each call of a foreign page, so such a page cannot use data that the browser has stored for us. A page of the
+// server has its host and port, and the scheme https if the server speaks TLS. If it does not, a proxy may have
+// ended TLS, so both schemes are allowed.
 func (g *Gateway) originAllowed(r *http.Request) bool {
 	all := r.Header.Values("Origin")
 	switch {

@@ -170,7 +170,7 @@ func TestTLSIsModernAndStays(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, a browser makes no page of the answer, and puts it into none.
+// The headers of every answer have browsers load and run nothing for it, and show it in no frame.
 func TestBrowsersMakeNothingOfAnswers(t *testing.T) {
 	s := serve(t, Options{}, noLimits())
 	for _, c := range []struct{ method, path, host string }{

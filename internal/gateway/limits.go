@@ -29,7 +29,7 @@ type kind uint8
 
 const (
 	greeted kind = iota // its session is welcomed
-	waiting             // it has not said hello
+	waiting             // its session is not welcomed yet
 	ofHTTP              // it belongs to the HTTP server, until an upgrade
 	kinds
 )
@@ -99,7 +99,7 @@ type addressRate struct {
 	share   int           // the average is 1/share of limits.new_connections_per_ip_per_s
 	burst   int           // at once: burst times that option
 	least   int           // lower bound of average and burst
-	ahead   time.Duration // tokens are given for up to this time in advance
+	ahead   time.Duration // a token may be taken up to this long before it comes
 	friends int           // factor of average and burst for an address from which somebody is logged in
 }
 
@@ -122,7 +122,7 @@ const (
 	longestWait = 5 * time.Second // a read that would have to wait for longer fails at once
 
 	freeReads = 4    // reads of a connection that are not counted in allReads: a hello, or the headers of a browser
-	allReads  = 1000 // a second: reads beyond freeReads of all connections on which nobody has logged in
+	allReads  = 1000 // per second, of all connections on which nobody has logged in: reads beyond their freeReads
 )
 
 // limits counts connections, in all and of each source, and admits new ones. Clients that open
@@ -168,28 +168,29 @@ func sourceOf(a netip.Addr) source {
 	return s
 }
 
-// place is the entry of a connection in the limits, until its session is welcomed or the HTTP
-// server ends it.
+// place is the entry of a connection in the limits, until its session is welcomed, HTTP upgrades it to a WebSocket,
+// or it ends.
 type place struct {
 	l      *limits
 	kind   kind
 	addr   netip.Addr
-	proxy  bool          // addr is that of a proxy, which names no client
+	proxy  bool          // addr is that of a proxy, which has named no client
 	e      *list.Element // in places; nil: the place is lost or given back
 	silent time.Time     // since when the server waits for the peer; zero: the peer waits for the server
 	end    func()        // ends the connection; nil: there is none yet
 
 	known atomic.Bool  // the connection does not count as short-lived
-	free  atomic.Int64 // bytes that are read without counting; only for the HTTP server
+	free  atomic.Int64 // bytes that the connection may still read without tokens; only for the HTTP server
 
-	// Only the reader of the connection uses these.
+	// Only the reading goroutine of the connection uses these.
 	bytes int // read before the hello
 	reads int // of an HTTP connection only the first freeReads are counted
 }
 
-// enter gives a connection a place, or returns the reason why there is none. proxy: the address is that of a
-// proxy that names no client, and all connections through it count as those of one address. The caller gives the
-// place up once: by welcome when the session is welcomed, else by leave when the connection ends.
+// enter gives a connection a place, or returns the reason why there is none. It may end a silent connection to make
+// room. proxy: the address is that of a proxy that names no client, and all connections through it count as those
+// of one address. The caller gives the place up once: by welcome when the session is welcomed, else by leave when
+// the connection ends.
 func (l *limits) enter(k kind, a netip.Addr, proxy bool, now time.Time) (*place, *im.Error) {
 	if k == waiting && l.take(rateOfNew, now, a) > 0 {
 		return nil, l.refuse(newConnections)
@@ -289,14 +290,16 @@ func (p *place) await(since time.Time) bool {
 	return p.e != nil
 }
 
-// Vouched notes a request with a valid token or key on the connection.
+// Vouched is called for a request with a valid token or key. The connection may then read vouchedBytes without
+// tokens, does not count as short-lived, and is not silent.
 func (p *place) Vouched() {
 	p.free.Store(vouchedBytes)
 	p.known.Store(true)
 	p.await(time.Time{})
 }
 
-// welcome gives the place back and counts the connection as greeted. When it ends, the caller calls limits.leave.
+// welcome gives the place back and counts the connection as greeted. When the connection ends, the caller calls
+// limits.leave.
 func (p *place) welcome() {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -329,7 +332,7 @@ func (l *limits) leave(a netip.Addr) {
 	l.countLocked(greeted, a, -1)
 }
 
-// countLocked adds n connections of a source, and forgets a source without any.
+// countLocked adds n, which may be negative, to the connections of a source, and forgets a source without any.
 func (l *limits) countLocked(k kind, a netip.Addr, n int32) {
 	s := sourceOf(a)
 	u := l.sources[s]
@@ -341,7 +344,8 @@ func (l *limits) countLocked(k kind, a netip.Addr, n int32) {
 	}
 }
 
-// counts returns the connections and how many of them have not said hello.
+// counts returns how many connections there are, without those of the HTTP server, and how many of them are not
+// welcomed yet.
 func (l *limits) counts() (total, unauthenticated int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -387,8 +391,8 @@ func (l *limits) shutOut(now time.Time, a netip.Addr) bool {
 	return l.rates[rateOfShortLived].Wait(now, maxShutOut, a, l.rateOf(rateOfShortLived, a)) > 0
 }
 
-// takeRead takes a token for a read of an HTTP connection, and returns how long to wait for it. ok is false if that is
-// too long: then the read fails.
+// takeRead takes a token for a read of an HTTP connection, and returns how long to wait for it. Beyond freeReads a
+// read also takes a token of allReads. ok is false if the wait is too long: then the read fails.
 func (l *limits) takeRead(now time.Time, p *place) (wait time.Duration, ok bool) {
 	if wait = l.take(rateOfReads, now, p.addr); wait > longestWait {
 		return wait, false
@@ -401,7 +405,7 @@ func (l *limits) takeRead(now time.Time, p *place) (wait time.Duration, ok bool)
 	return wait, wait <= longestWait
 }
 
-// takeFurtherRead takes a token of allReads if it is there within most, and returns how long to wait for it.
+// takeFurtherRead takes a token of allReads if one comes within most, and returns how long to wait for it.
 func (l *limits) takeFurtherRead(now time.Time, most time.Duration) time.Duration {
 	return l.furtherReads.Reserve(now, most, rate.Claim[struct{}]{Limit: l.furtherLimit})
 }

@@ -113,8 +113,8 @@ func TestNewConnectionsOfASourceAreRateLimited(t *testing.T) {
 	e.come("203.0.113.1", "too many new connections")
 }
 
-// Who opens connections and says nothing keeps nobody out: the oldest of those
-// that are silent for long enough make room.
+// A client that opens connections and says nothing keeps nobody out: the oldest connections that are silent for
+// long enough make room.
 func TestSilentConnectionMakesRoom(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -20,7 +20,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// haveLoops: plaintext connections live in event loops here.
+// haveLoops says whether this system has event loops, which serve plaintext connections.
 const haveLoops = true
 
 // readBuffer is what one read of an event loop takes at most, in bytes. There
@@ -35,7 +35,7 @@ type loop struct {
 	client *gnet.Client
 	open   atomic.Int32 // connections handed over and not yet closed
 
-	mu      sync.RWMutex   // tier 0; guards the fields below
+	mu      sync.RWMutex   // tier 0; guards el and stopped. The loop's goroutine, which sets el, reads el without it
 	el      gnet.EventLoop // known from the first connection on
 	stopped bool
 
@@ -151,7 +151,8 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 	return nil, gnet.None
 }
 
-// OnTraffic takes everything that was read; gnet would gather unconsumed bytes without a bound.
+// OnTraffic passes on everything that was read, and discards it: gnet would gather unconsumed bytes without a
+// bound. It ignores what comes after the end of a connection, and closes the socket if that is too much.
 func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	c := gc.Context().(*loopConn)
 	defer l.rescue(c, &action)
@@ -182,7 +183,7 @@ func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
 	return gnet.None
 }
 
-// rescue keeps a panic within its connection.
+// rescue recovers from a panic, logs it, and has gnet close the connection. The others of the loop go on.
 func (l *loop) rescue(c *loopConn, action *gnet.Action) {
 	if p := recover(); p != nil {
 		l.g.panicked(p, debug.Stack())
@@ -191,7 +192,7 @@ func (l *loop) rescue(c *loopConn, action *gnet.Action) {
 	}
 }
 
-// flush writes the outboxes of the loop's connections, each with one call for all of its events.
+// flush writes each outbox in which something waits, with one call for all of its events.
 func (l *loop) flush() {
 	l.dirty = l.reader.flusher.Take(l.dirty)
 	for i, o := range l.dirty {
@@ -208,7 +209,7 @@ func (g *Gateway) ticks() uint32 { return uint32(time.Since(g.began) / g.tick) }
 // connections returns the number of connections of the loop.
 func (l *loop) connections() int { return int(l.open.Load()) }
 
-// tickSoon queues a tick, unless one is queued or there is nothing to look at.
+// tickSoon queues a tick, unless one is queued or the loop has no connections.
 func (l *loop) tickSoon() {
 	if l.open.Load() > 0 && l.ticking.CompareAndSwap(false, true) && !l.execute(l.tickTask) {
 		l.ticking.Store(false)
@@ -261,12 +262,12 @@ type loopConn struct {
 	lp         *loop
 	gc         gnet.Conn
 	next, prev *loopConn // of the wheel's slot
-	due        uint32    // in ticks, as all times here
-	mark       uint32    // when it was opened, last heard or probed (once greeted), or entered its state
+	due        uint32    // tick of the next look; all times here are in ticks
+	mark       uint32    // when it was opened; if live, when last heard or probed; if not open, when its state began
 	written    uint32    // bytes, modulo 2^32
-	taken      uint32    // bytes that the peer had acknowledged at the last look, modulo 2^32
+	taken      uint32    // bytes that the peer had acknowledged at the last look, modulo 2^32; valid while backlog
 	moved      uint32    // when taken last changed; valid while backlog
-	excess     uint16    // reads after the end
+	excess     uint16    // reads since it left stateOpen
 	state      uint8
 	probes     uint8 // since it was last heard
 	planned    bool  // in the wheel
@@ -288,7 +289,7 @@ func (c *loopConn) heard() {
 	}
 }
 
-// evict ends a connection that has lost its place to another one.
+// evict ends a connection that has lost its place to another one, unless it was welcomed meanwhile or is ending.
 func (c *loopConn) evict() {
 	if c.state == stateOpen && !c.deaf && !c.greeted() {
 		c.end(&im.Error{Code: im.CodeHelloTimeout}, &c.lp.reader, c)
@@ -308,7 +309,7 @@ func (c *loopConn) put(b []byte) {
 	}
 }
 
-// watch plans an early look at a connection whose socket does not take everything.
+// watch plans a look at the connection for the next tick if its socket has not taken everything.
 func (c *loopConn) watch() {
 	n := c.gc.OutboundBuffered()
 	if n == 0 || c.backlog {
@@ -335,7 +336,7 @@ func (c *loopConn) acknowledged(held int) uint32 {
 	return c.written - uint32(held) - unacknowledged
 }
 
-// flush writes the outbox, and the end of the connection if it is reached.
+// flush writes the pending bytes of the outbox. It counts a welcome, and ends the connection if the outbox says so.
 func (c *loopConn) flush(o *fanout.Outbox) {
 	p, end := o.Take()
 	c.put(p.Bytes)
@@ -371,7 +372,7 @@ func (c *loopConn) finish(quick bool) {
 	c.expire()
 }
 
-// expire checks a connection whose tick has come, or whose state has changed.
+// expire checks a connection whose tick has come, or whose state has changed, and plans the next look.
 func (c *loopConn) expire() {
 	now := c.lp.wheel.now
 	switch c.state {
@@ -437,8 +438,9 @@ func (c *loopConn) checkLife(now uint32) (next uint32) {
 	return now + c.lp.g.beatTicks
 }
 
-// checkProgress tells the outbox how many bytes gnet holds, and ends a connection whose peer takes none of them
-// for WriteStall. It reports whether gnet still holds some. Spec: P-6.4.
+// checkProgress tells the outbox how many bytes gnet holds. It ends a connection whose peer has acknowledged none
+// of them for WriteStall, and closes its socket after a further grace. It reports whether gnet still holds some.
+// Spec: P-6.4.
 func (c *loopConn) checkProgress(now uint32) bool {
 	held := c.held()
 	if c.sess != nil {
@@ -464,7 +466,7 @@ func (c *loopConn) checkProgress(now uint32) bool {
 }
 
 // shut shuts the socket for writing. It goes on reading, so that the kernel does not reset the connection before
-// the peer has read its end.
+// the peer has read its end. If quick, or if that fails, it closes the socket at once.
 func (c *loopConn) shut() {
 	if c.quick || unix.Shutdown(c.gc.Fd(), unix.SHUT_WR) != nil {
 		c.drop()
@@ -479,7 +481,7 @@ func (c *loopConn) drop() {
 	_ = c.lp.el.Close(c.gc) // OnClose does the rest
 }
 
-// gnetLog passes gnet's own lines to our log.
+// gnetLog passes gnet's own warnings and errors to our log.
 type gnetLog struct{ *slog.Logger }
 
 func (l gnetLog) Debugf(string, ...any) {}

@@ -27,5 +27,5 @@ func (c *loopConn) put([]byte)    {}
 func (c *loopConn) finish(bool)   {}
 func (c *loopConn) busy(int) bool { return false }
 
-// haveLoops: event loops are used only with epoll, for which they are made.
+// haveLoops says whether this system has event loops. They are made for epoll.
 const haveLoops = false

@@ -52,7 +52,7 @@ func readProxyHeader(r io.Reader) (client netip.AddrPort, ok bool, err error) {
 	return netip.AddrPortFrom(a.Unmap(), binary.BigEndian.Uint16(b[2*size:])), true, nil
 }
 
-// namesClientFirst tells whether a peer is a proxy whose connections begin with a header that names the client.
+// namesClientFirst reports whether a peer is a proxy whose connections begin with a header that names the client.
 func (g *Gateway) namesClientFirst(peer netip.Addr) bool { return g.o.ProxyProtocol && g.trusted(peer) }
 
 // awaitProxyHeader reads the header of a connection that may stay silent: the whole header has to come within

@@ -15,10 +15,10 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// refusals are the connections that are being refused. Each is told the reason, and is closed: without the
-// reason, a client would take the close for a broken network, and come back at once. Each has a file descriptor
-// until it is gone, so their number is bounded. A further one closes the oldest, which has its reason by then,
-// because the first write to a new socket does not block.
+// refusals are the connections that are being refused. Each is told the reason, and is closed: without the reason,
+// a client would take the close for a broken network, and come back at once. Each has a file descriptor until it is
+// gone, so their number is bounded. A further one closes the oldest, which has its reason by then: the first write
+// to a new socket does not block, and a TLS connection has had minTLSRefusal.
 type refusals struct {
 	time time.Duration // refusalTime; tests change it
 	open chan *refusal // capacity MaxRefusals; oldest first, also some that are gone; full: the oldest is closed
@@ -39,7 +39,7 @@ const (
 	minTLSRefusal = 100 * time.Millisecond
 )
 
-// add adds nc. If there is no room, it closes the oldest connection.
+// add adds nc. If there is no room, it closes the oldest connection; if that has TLS, not before minTLSRefusal.
 func (r *refusals) add(nc net.Conn) *refusal {
 	x := &refusal{nc, time.Now(), make(chan struct{})}
 	for {
@@ -62,8 +62,9 @@ func (r *refusals) add(nc net.Conn) *refusal {
 	}
 }
 
-// turnAway writes the reason of a refusal to a client and closes its connection. why is the reason, encoded for
-// the port. The caller has called begin and does not use nc any more.
+// turnAway refuses a connection: it writes the reason to the client, and a goroutine closes the connection. With
+// TLS that goroutine also does the handshake and the write. why is the reason, encoded for the port. The caller has
+// called begin and does not use nc any more.
 func (g *Gateway) turnAway(nc net.Conn, client netip.Addr, proxy bool, why []byte) {
 	g.limits.noteShortLived(time.Now(), client, proxy)
 	if g.o.TLS != nil {
@@ -104,8 +105,7 @@ func kickOverTCP(e *im.Error) []byte {
 	return wire.AppendFrame(nil, wire.Encoding{Codec: wire.JSON, Framing: wire.TCP}, wire.KickFrame(e))
 }
 
-// responseOverHTTP encodes a refusal as a complete HTTP response, the same for every request. Spec:
-// P-9.1.
+// responseOverHTTP encodes a refusal as a complete HTTP response, the same for every request. Spec: P-9.1.
 func responseOverHTTP(e *im.Error) []byte {
 	body := errorJSON(e)
 	return fmt.Appendf(nil,

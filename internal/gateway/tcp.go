@@ -11,7 +11,8 @@ import (
 const lengthSize = 4
 
 // cutTCP cuts b into protobuf frames, which follow their lengths, or into lines of JSON. The first byte of the
-// connection decides which. Earlier calls have searched the first old bytes of b. Spec: P-1.2, P-1.3.
+// connection decides which. old is how many bytes of b earlier calls have searched for the end of a line. Spec:
+// P-1.2, P-1.3.
 func (f *framer) cutTCP(b []byte, old int, emit func(frame) *fault) (int, *fault) {
 	if f.codec == noCodec {
 		switch b[0] {

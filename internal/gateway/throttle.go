@@ -11,16 +11,17 @@ import (
 // could keep a core busy. So reads of connections before a login take tokens, and the kernel slows down a client
 // that sends faster.
 const (
-	tokenBytes   = 1 << 10 // of one read, which takes one token
-	vouchedBytes = 8 << 20 // read without counting after a request with a valid token or key
+	tokenBytes   = 1 << 10 // most bytes of one read, which takes one token
+	vouchedBytes = 8 << 20 // bytes read without tokens after a request with a valid token or key
 )
 
 // errTooMuch is the error of a read without a token. The HTTP server takes it for a network error and closes
 // without an answer, which would be one more write.
 var errTooMuch error = &net.OpError{Op: "read", Net: "tcp", Err: &im.Error{Code: im.CodeRateLimited}}
 
-// read reads from nc, a client's connection of the HTTP server. A read that is not free takes a token, and may
-// wait for it.
+// read reads from nc, a client's connection of the HTTP server. A read that is not free takes a token. It may wait
+// for the token before it returns. If the wait would be longer than longestWait, the read fails, and its bytes are
+// lost.
 func (p *place) read(nc net.Conn, b []byte) (int, error) {
 	if p.free.Load() > 0 {
 		n, err := nc.Read(b)

@@ -6,11 +6,10 @@ package gateway
 // turn of the wheel.
 const wheelSlots = 512
 
-// wheel is the timer of one event loop: every open connection stands in the
-// slot of the tick at which it is looked at next. It costs two pointers and a
-// number for each connection, and no work while traffic flows: a connection
-// only notes when it was last heard, and is put off when its tick comes. Only
-// its loop touches it.
+// wheel is the timer of one event loop: every open connection stands in the slot of the tick at which it is looked
+// at next. It costs two pointers and a number for each connection, and no work for each frame: a frame only sets
+// the time at which the connection was last heard. The next look is planned when the tick comes. Only the loop's
+// goroutine touches the wheel.
 type wheel struct {
 	now   uint32 // ticks since the gateway was made
 	slots [wheelSlots]*loopConn

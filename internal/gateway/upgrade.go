@@ -16,8 +16,8 @@ import (
 // Path is the path of the WebSocket endpoint. Spec: P-1.1.
 const Path = "/v1/ws"
 
-// Upgrade makes a WebSocket connection out of a request, and hands it over. It answers a refused request with an
-// Error in JSON. Spec: P-1.1, P-3.3, P-9.1.
+// Upgrade makes a WebSocket connection out of a request, and gives it to an event loop or to a goroutine of its
+// own. It answers a refused request with an Error in JSON. Spec: P-1.1, P-3.3, P-9.1.
 func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	addr, ok := remote(r.RemoteAddr)
 	if e := g.checkUpgrade(r); e != nil {
@@ -89,8 +89,8 @@ func (g *Gateway) checkUpgrade(r *http.Request) *im.Error {
 	return g.checkOrigin(r)
 }
 
-// isUpgrade tells whether a request asks for WebSocket, which HTTP/1.0 does not have (RFC 6455, 4.1).
-// Both headers are lists, which may take several lines (RFC 9110, 5.3).
+// isUpgrade reports whether a request asks for WebSocket, which HTTP/1.0 does not have (RFC 6455, 4.1). Both
+// headers are lists, which may take several lines (RFC 9110, 5.3).
 func isUpgrade(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.ProtoMinor > 0 && httpguts.HeaderValuesContainsToken(r.Header["Upgrade"],
 		"websocket") &&

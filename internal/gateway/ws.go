@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	maxFragments  = 16  // of one message; a message needs one
+	maxFragments  = 16  // of one message; clients need only one
 	maxControl    = 125 // bytes of a control frame's payload, RFC 6455 5.5
 	closeProtocol = 1002
 	closeBadText  = 1007
@@ -111,8 +111,8 @@ func (f *framer) cutWebSocket(b []byte, emit func(frame) *fault) (n int, ft *fau
 	return n, ft
 }
 
-// check checks a header before its payload has come. all is false while only the first two bytes of the header
-// are known. Spec: P-1.5, P-2.5.
+// check checks a header. The payload need not have come. all is false while only the first two bytes of the header
+// are known. The first message decides the codec. Spec: P-1.5, P-2.5.
 func (f *framer) check(h *header, all bool) *fault {
 	switch {
 	case h.rsv:

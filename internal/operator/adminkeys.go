@@ -138,7 +138,7 @@ func (os *Operators) Keys(ctx context.Context) ([]Key, error) {
 // revoke the last two keys at once, one of them fails and begins anew.
 var revocations = []byte("revocations")
 
-// RevokeKey makes an admin key void. It refuses the last key that may make keys for all tenants: without it
+// RevokeKey makes an admin key void. It does not revoke the last key that may make keys for all tenants: without it
 // nobody could make one. Codes: no_key, invalid. Spec: P-10.6.
 func (os *Operators) RevokeKey(ctx context.Context, id string) error {
 	return os.change(ctx, func(c *change) error {

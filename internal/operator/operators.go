@@ -202,8 +202,8 @@ func (os *Operators) operatorRecords(ctx context.Context) (all []namedOperator, 
 	return all, err
 }
 
-// CreateOperator makes a code with which somebody becomes an operator. Codes: invalid,
-// operator_exists.
+// CreateOperator makes an operator, and a code with which they enroll within enrollTime. Before that they cannot
+// log in. Codes: invalid, operator_exists.
 func (os *Operators) CreateOperator(ctx context.Context, name, tenantName string,
 	of []string) (code string, made Operator, err error) {
 	if err := checkOperatorName(name); err != nil {
@@ -243,7 +243,8 @@ func (c *change) openCode(o *storepb.Operator, code string) {
 	o.Code, o.CodeExpiresMs = sum[:], uint64(c.os.o.Now().Add(enrollTime).UnixMilli())
 }
 
-// changeOperator changes an operator's record. Codes: no_operator.
+// changeOperator calls f with an operator's record, and stores what f has made of it. Codes: no_operator, and those
+// of f.
 func (os *Operators) changeOperator(ctx context.Context, name string,
 	f func(*change, *storepb.Operator) error) (now Operator, err error) {
 	err = os.change(ctx, func(c *change) error {
@@ -285,8 +286,8 @@ func (os *Operators) ChangeOperator(ctx context.Context, name string, of []strin
 	return was, now, err
 }
 
-// ResetOperator makes a code with which an operator chooses a new password and a new second factor. Before that
-// they cannot log in. Codes: no_operator.
+// ResetOperator makes a code with which an operator chooses a new password and a new second factor. It ends their
+// sessions. They can log in again after they have used the code. Codes: no_operator.
 func (os *Operators) ResetOperator(ctx context.Context, name string) (code string, now Operator, err error) {
 	code = secret()
 	now, err = os.changeOperator(ctx, name, func(c *change, o *storepb.Operator) error {
@@ -325,7 +326,7 @@ type Enrollment struct {
 	Secret     []byte // a new one, for a second factor
 }
 
-// BeginEnrollment returns what a code is for. Codes: setup_closed.
+// BeginEnrollment returns what a code is for, and a new secret. Codes: setup_closed.
 func (os *Operators) BeginEnrollment(ctx context.Context, code string) (Enrollment, error) {
 	name, o, expires, err := os.begin().codeOf(ctx, code)
 	if err != nil {
@@ -376,9 +377,10 @@ type Enrolled struct {
 	AdminKey string // the first one, with the setup code; else ""
 }
 
-// Enroll gives the operator for whom a code was made a password and a second factor, and logs them in. With the
-// setup code it makes a new operator and the first admin key, with which an operator who loses the second factor
-// can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists.
+// Enroll sets the password and the second factor of the operator for whom a code was made, and logs them in. With
+// the setup code it makes a new operator and the first admin key. With that key an operator who loses the second
+// factor can get in again. Codes: setup_closed, invalid, weak_password, bad_credentials, operator_exists,
+// overloaded.
 func (os *Operators) Enroll(ctx context.Context, code, name, password, secretText, digits string) (*Enrolled, error) {
 	if err := checkOperatorName(name); err != nil {
 		return nil, err

@@ -39,8 +39,8 @@ func Digits(secret []byte, now time.Time) string {
 	return totp(secret, uint64(now.Unix())/uint64(totpStep/time.Second))
 }
 
-// checkTOTP returns the step to which digits belong; 0: none that is valid. Valid are the present step and,
-// because clocks differ, the ones before and after. Steps up to spent are not, so that digits work once.
+// checkTOTP returns the step to which digits belong; 0: no valid one. Valid are the present step and, because
+// clocks differ, the ones before and after. A step up to spent is not valid, so that digits work once.
 func checkTOTP(secret []byte, digits string, now time.Time, spent uint64) uint64 {
 	at, found := uint64(now.Unix())/uint64(totpStep/time.Second), uint64(0)
 	for _, step := range []uint64{at - 1, at, at + 1} {

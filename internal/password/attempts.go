@@ -36,9 +36,9 @@ const (
 	maxDelayed    = 256 // logins that wait for their turn, of all accounts
 )
 
-// TakeTurn delays a try of an unknown device, so that all such tries at one account together keep Strangers times
-// the limit. It refuses a try that would wait for longer than maxLoginDelay, or at all while maxDelayed others
-// wait. Codes: rate_limited.
+// TakeTurn counts a try of an unknown device, and delays it if need be, so that all such tries at one account
+// together keep within Strangers times the limit. It refuses a try that would wait for longer than maxLoginDelay,
+// or at all while maxDelayed others wait. Codes: rate_limited.
 func (l *Attempts) TakeTurn(ctx context.Context, now time.Time, account Key, limit rate.Limit) error {
 	defer l.delayed.Add(-1)
 	most := maxLoginDelay

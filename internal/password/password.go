@@ -27,7 +27,7 @@ type Work struct {
 	Threads uint8
 }
 
-// today is the cost of new hashes: about 30 ms of one core.
+// today is the default cost of new hashes: about 30 ms of one core.
 var today = Work{Memory: 19456, Time: 2, Threads: 1}
 
 const (

@@ -54,8 +54,8 @@ func isStolen(file, password string) (bool, error) {
 	return false, nil
 }
 
-// lineFrom returns the first line that begins at offset at or later, and where it begins. low is the beginning of
-// a line. Errors: io.EOF if there is no such line.
+// lineFrom returns the first line that does not begin before the offset at, and the offset where it begins. low is
+// the offset of the beginning of a line. Errors: io.EOF if there is no such line.
 func lineFrom(f io.ReaderAt, low, at int64) (begin int64, line string, err error) {
 	var buf [2 * maxHashLine]byte
 	from := max(low, at-1) // a line break may stand just before at

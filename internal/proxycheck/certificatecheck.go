@@ -13,8 +13,8 @@ import (
 // renewBefore is how long before its end a certificate should be renewed.
 const renewBefore = 14 * 24 * time.Hour
 
-// checkCertificate does a TLS handshake over c and judges the certificate as a client does. It returns false if
-// there is no TLS.
+// checkCertificate does a TLS handshake over c and judges the certificate as a client does. It returns false if the
+// handshake fails.
 func (v *visit) checkCertificate(ctx context.Context, c net.Conn) bool {
 	// nolint:gosec // it is verified below, and each fault named
 	t := tls.Client(c, &tls.Config{ServerName: v.base.Hostname(), InsecureSkipVerify: true})

@@ -57,7 +57,7 @@ func (v *visit) ask(ctx context.Context, method, path string, h http.Header, bod
 	return read(res)
 }
 
-// read reads an answer, as far as the checks use it.
+// read reads the first 64 KiB of an answer, and the code and text of an error of Petrel in it.
 func read(res *http.Response) (*answered, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
@@ -79,12 +79,12 @@ func read(res *http.Response) (*answered, error) {
 type seen struct {
 	Version  string
 	Protocol map[string]int
-	Client   string // IP address that the client has for the server
+	Client   string // IP address under which the server sees the client
 	Host     string // the Host header of the request
 }
 
-// version asks the server for its version and for how it sees this client. It reports whether a server of Petrel
-// has answered.
+// version asks the server for its version and for how it sees this client. It reports whether the other checks can
+// be made: a server of Petrel that is not older than this command has answered.
 func (v *visit) version(ctx context.Context) (*seen, bool) {
 	const check = "server"
 	a, err := v.ask(ctx, http.MethodGet, "/version", http.Header{"X-Forwarded-For": {forged},
@@ -140,7 +140,7 @@ func (v *visit) checkHost(s *seen) {
 	v.note(check, OK, "", "requests come to the server as ones for %s", s.Host)
 }
 
-// checkClient judges the address that this client has for the server.
+// checkClient adds a finding about the address under which the server sees this client.
 func (v *visit) checkClient(s *seen) {
 	const check = "client address"
 	a, err := netip.ParseAddr(s.Client)

@@ -116,7 +116,7 @@ func (v *visit) note(check string, s State, fix, format string, args ...any) {
 	v.found = append(v.found, Finding{Check: check, State: s, Found: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// addr is host:port of the server.
+// addr returns host:port of the server.
 func (v *visit) addr() string {
 	port := v.base.Port()
 	if port == "" {

@@ -57,8 +57,8 @@ func newConsole(dist fs.FS) (*Console, error) {
 	return c, nil
 }
 
-// Register adds the console to mux: the path of each file, and the page at every other path under /admin/,
-// because the page keeps its view in its address.
+// Register adds the console to mux: the path of each file, and the page at every other path under /admin/ but
+// /admin/assets/, because the page keeps its view in its address. / and /admin redirect to it.
 func (c *Console) Register(mux *http.ServeMux) {
 	toConsole := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, ConsolePath, http.StatusFound) }
 	mux.HandleFunc("GET /{$}", toConsole)

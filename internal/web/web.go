@@ -173,7 +173,7 @@ func (s *Site) serveIndex(w http.ResponseWriter, r *http.Request) {
 }
 
 // policy returns the Content-Security-Policy of the page: it may load files of this server, and connect to this
-// server and the other nodes. The page itself has no script and no style.
+// server and the other nodes. The HTML of the page contains no script and no style.
 func (s *Site) policy() string {
 	connect := []string{"'self'"}
 	if s.o.Gateways != nil {
