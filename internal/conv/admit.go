@@ -69,8 +69,8 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	return in, nil
 }
 
-// withWriter returns i with the note that u, a user of a direct conversation, has sent a message. By this, u
-// lets the other user see whether u is online. Spec: P-13.6.
+// withWriter returns i with a bit that u has sent a message, if u is a user of a direct conversation; otherwise i
+// itself. By the message, u lets the other user see whether u is online. Spec: P-13.6.
 func (i *info) withWriter(u im.User) *info {
 	side := sideOf(i.record, u)
 	if side < 0 || i.record.Wrote&(1<<side) != 0 {
@@ -128,7 +128,7 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 		return noTarget(q)
 	}
 	if q := im.Seq(rel.Thread); q != 0 {
-		if !in.mayRead(from, q, c.point.Load().head) { // clients have got no entry above it
+		if !in.mayRead(from, q, c.point.Load().head) { // no client has an entry above the published head
 			return noTarget(q)
 		}
 		known, err := c.log.threads.admit(from, q)
@@ -375,8 +375,8 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	return whole, nil
 }
 
-// users returns the info that a direct conversation or an inbox must have; nil if it has it
-// already, or the users are unknown. It derives the id only if users may be missing.
+// users returns the info that a direct conversation or an inbox must have; nil if its record and its members are
+// there, or if its users are unknown. It hashes users to an id only if the record or a member is missing.
 func (a *admission) users(c *conv, s *Send) *info {
 	in, from := c.log.info, im.User(s.Entry.From)
 	n := len(in.members.all)

@@ -14,7 +14,7 @@
 //	         heads           the new head of each conversation
 //	         scans, later    sends that go back to their queues: those in scans until a loader has
 //	                         read, those in later until the next batch
-//	stored   commit          rows and records
+//	stored   commit          rows, records, cursors, marks and dedupe keys
 //	ended    heads are published, spans of items go to fan-out, then answers to callers
 //
 // The files are listed from the top to the bottom: a file uses what is in files that come
@@ -59,14 +59,15 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Elsewhere has the functions of package route that Convs needs where other nodes own feeds. All of them are
-// set, or, without other nodes, none.
+// Elsewhere has the functions of package route that Convs needs where other nodes own feeds. With other nodes all
+// of them are set, without other nodes none.
 type Elsewhere struct {
 	// Waits tells whether sends for a feed already wait for its owner. Later sends must not overtake them,
 	// even if this node owns the feed by now.
 	Waits func(f store.Feed) bool
 
-	// Submit takes sends for one feed. Its owner is on another node, or earlier sends still wait (Waits).
+	// Submit takes sends for a feed that has no Owner on this node, or for which earlier sends still wait
+	// (Waits).
 	Submit func(f store.Feed, sends []*Send, k *fanout.WakeUps)
 
 	// Left takes over from an Owner whose tenure has ended. It calls retire, which
@@ -100,12 +101,12 @@ type Convs struct {
 	ctx    context.Context // of Run; nil: it does not run
 	wg     *sync.WaitGroup // the committers and followers of Run
 	failed chan error      // capacity 1; the error of a committer
-	fans   []*fanout.Fan   // by feed; of the last Owner
+	fans   []*fanout.Fan   // by feed: that of its last Owner
 	counts Fanned          // of earlier Owners
 }
 
-// New makes the conversations of st. If no other process shares the store, it
-// takes all feeds over: from here on this process is their only writer.
+// New makes the Convs of st. If no other process shares st, New takes all its feeds over: from then on this
+// process is their only writer.
 func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*Convs, error) {
 	o = o.withDefaults()
 	last := store.Feed(0)
@@ -243,8 +244,8 @@ func (cs *Convs) startLocked(ow *Owner) {
 	}
 }
 
-// Open takes a feed over and serves it. It first waits until the former Owner of the feed on this node, if
-// there is one, has left. New and Router.Open call it.
+// Open takes a feed over and serves it. If the feed still has a former Owner on this node, Open first closes it,
+// as Close does. With other nodes it then fans out the newest commits once more. New and Router.Open call it.
 func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if cs.Close(ctx, f); cs.owners[f].Load() != nil {
 		return 0, fmt.Errorf("open feed %d: the owner before has not left yet: %w", f, context.Cause(ctx))
@@ -297,9 +298,9 @@ func (cs *Convs) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch,
 	return epochs, nil
 }
 
-// Close gives a feed away, after a commit of all sends that it has taken. It returns when the Owner is out of
-// service, or when ctx ends. At the deadline of ctx the feed is lost, and uncommitted sends go to the next
-// Owner. The cluster calls it.
+// Close gives a feed away, after a commit of all sends that its Owner has taken. It returns when the Owner is out
+// of service, or when ctx ends. At the deadline of ctx the feed is lost, and uncommitted sends go to the next
+// Owner.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	if ow := cs.owners[f].Load(); ow != nil && !ow.giveAway(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		ow.Lose(errLate)
@@ -326,7 +327,7 @@ func (cs *Convs) left(ow *Owner) {
 }
 
 // Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it.
-// Callers at the same time may exceed it a little. The caller gives the bytes back by Release.
+// Concurrent callers may exceed it a little. The caller gives the bytes back by Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }
 
 // Hold takes bytes of the budget even beyond its bound, for sends that were taken before.

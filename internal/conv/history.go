@@ -38,7 +38,7 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 	}
 }
 
-// historyOf reads the page of History from the state that at and in are.
+// historyOf reads the page of History from the published state at and in.
 func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by Query,
 	q *convpb.GetHistory) (*convpb.History, error) {
 	first, last := im.Seq(1), at.head

@@ -33,7 +33,7 @@ type memory struct {
 	now       func() time.Time
 	idleAfter time.Duration
 
-	mu     sync.Mutex // tier 2; guards convs, sealed, and in every conv the fields that say so
+	mu     sync.Mutex // tier 2; guards the fields below, and in every conv the fields that say so
 	convs  map[im.Key]*conv
 	clock  []*conv // all of convs; hand goes round in it
 	hand   int     // the place of the last look
@@ -116,8 +116,8 @@ func (m *memory) nextLocked() *conv {
 	return m.clock[m.hand]
 }
 
-// evictIdle forgets conversations that nobody has used for a while. A call looks at a sixteenth of them, or
-// at 10,000 if that is more.
+// evictIdle forgets conversations that nobody has used for idleAfter. A call looks at a sixteenth of those in
+// memory, or at 10,000 if that is more.
 func (m *memory) evictIdle() {
 	limit := m.now().Add(-m.idleAfter).Unix()
 	m.mu.Lock()
@@ -133,8 +133,8 @@ func (m *memory) evictIdle() {
 	}
 }
 
-// evictUnused forgets conversations until those of all feeds fit into the budget of the node. It looks at no
-// more than roomLooks of this feed.
+// evictUnused forgets conversations that were not used since the last visit of the hand, until the conversations
+// of all feeds fit into the budget of the node. It looks at no more than roomLooks of this feed.
 func (m *memory) evictUnused() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -82,8 +82,8 @@ func (b *barrier) send(to im.Node, payload []byte, hint stream.Hint) {
 	}
 }
 
-// repeated is the hint of a barrier. The stream may drop the frame: the next barrier
-// asks the same.
+// repeated is the hint of barriers and of their answers. The stream may drop the frame: the next barrier asks the
+// same.
 var repeated = stream.Hint{Optional: true}
 
 func (b *barrier) handle(from im.Node, payload []byte) {
