@@ -27,10 +27,10 @@ type admission struct {
 	inboxLag *inboxLag
 }
 
-// admit decides whether the sender, who has this role in the conversation, may write the entry of s. It
-// returns the conversation's info after the entry, and cuts a change of members to the part that takes
-// effect. A refusal is a settled *im.Error, or overloaded, which is not settled. Other errors are
-// errNextBatch and those of the store. Spec: P-4.5.
+// admit decides whether the sender, who has this role in the conversation, may write the entry of s. It returns
+// the conversation's info after the entry, and cuts a change of members to the part that takes effect. A refusal
+// is an *im.Error; it is settled, except overloaded and rate_limited. Other errors are errNextBatch and those of
+// the store. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	// a record may be there already, with blocks
@@ -115,9 +115,10 @@ func (i *info) compact(head im.Seq, sn *petrelv1.InboxSnapshot) (*info, error) {
 	return &info{record: record, members: i.members}, nil
 }
 
-// checkRelated decides whether the sender may refer to the entries and users that a message names. It does
-// not read the store, so that the committer need not wait. in is the conversation's info after the entry.
-// Codes: no_target, forbidden, and those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12, P-5.13.
+// checkRelated decides whether the sender may refer to the entries and users that a message names. It does not
+// read the store, so that the committer need not wait. in is the conversation's info after the entry. Codes:
+// no_target, forbidden, damaged, internal, and those of s.Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12,
+// P-5.13.
 func (s *Send) checkRelated(c *conv, in *info) error {
 	rel := s.Entry.Rel
 	if rel == nil {

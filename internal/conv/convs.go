@@ -38,8 +38,8 @@
 //   - A conversation: conversation.go, withheld.go (the rows that a block hides),
 //     usercursor.go, members.go, thread.go, dedupehashes.go (the hashes that find repeats).
 //   - The base of all others: inboxlag.go, sharedresources.go (the loaders, budgets and counters
-//     of a node), options.go, send.go, relations.go (what messages say of others), signal.go
-//     (typing and calls, which are not stored), refusal.go (errors for callers).
+//     of a node), options.go, send.go, relations.go (the entries and users to which a message
+//     refers), signal.go (typing and calls, which are not stored), refusal.go (errors for callers).
 //
 // This package knows neither which node owns a feed nor how to reach other nodes. Package
 // route does, and drives this one by Open, Close and Elsewhere. Spec: P-4, P-5.
@@ -347,8 +347,8 @@ func (cs *Convs) MemoryBytes() (bytes, budget int64) {
 	return cs.node.convBytes.Load(), int64(cs.o.MemoryBytes)
 }
 
-// InboxLag returns the age of the oldest change of membership that is not in the inboxes yet. Above limit,
-// new conversations and changes of members are refused.
+// InboxLag returns the age of the oldest commit that the inbox consumers still have to carry. Above limit, new
+// conversations and changes of members are refused.
 func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	for _, ow := range cs.Owners() {
 		lag = max(lag, ow.InboxLag())

@@ -9,8 +9,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// aroundDamage ends a page of history before the damage that its read has met. If no row is left, it returns
-// an error that names the damaged range, so that the reader can ask for the rows beyond it. Spec: P-9.5.
+// aroundDamage ends a page of history before the damage that its read has met. If the page has no row yet, it
+// reads rows one by one up to the damage. If there is none, it returns an error that names the damaged range, so
+// that the reader can ask for the rows beyond it. Spec: P-9.5.
 func (r *reader) aroundDamage(ctx context.Context, c *conv, parts []stay, p *page, down bool) error {
 	if len(p.rows) > 0 {
 		p.more = true

@@ -8,13 +8,12 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Conversations leave memory when nobody has used them for Options.IdleAfter, and earlier when all
-// of them take more than Options.MemoryBytes. One in use never leaves. If those in use alone take
-// more than twice that, no other one is loaded, and its users get overloaded.
+// Conversations leave memory when nobody has used them for Options.IdleAfter, and earlier when all of them take
+// more than Options.MemoryBytes. One in use never leaves. If all of them take more than twice that, no other one
+// is loaded, and its users get overloaded.
 //
-// The clock algorithm chooses the one that leaves: a hand goes round all of them, and takes a
-// conversation that was not used since its last visit. So a use of a conversation costs only a note
-// of its time.
+// The clock algorithm chooses the one that leaves: a hand goes round all of them, and takes a conversation that
+// was not used since its last visit. So a use of a conversation costs only a note of its time.
 
 // sweepSize is how many conversations are looked at under one lock: few enough to hold
 // it for about a millisecond.

@@ -34,8 +34,8 @@ func (si *signaller) loadedLocked(c *conv) {
 	c.signals = nil
 }
 
-// signalLocked queues a signal for delivery, if its sender may signal and there is room.
-// It is called with memory.mu held.
+// signalLocked queues a signal for delivery, if its sender may signal and the rate of the conversation and the
+// queue allow it. It is called with memory.mu held.
 func (si *signaller) signalLocked(c *conv, s *Signal) {
 	at, in := c.published()
 	from := im.User(s.Signal.From)

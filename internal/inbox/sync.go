@@ -48,8 +48,9 @@ type Wants struct {
 	Personal bool        // settings of the user
 }
 
-// Sync lists the conversations of a user that changed since token, and the other parts that the client wants.
-// The caller has put the session into the online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
+// Sync lists the conversations of a user that changed since token, and the other parts that the client wants. The
+// caller has put the session into the online table before. Codes: bad_token, and store_stalled if the token
+// refutes the store. Spec: P-6.2, P-6.3.
 //
 // The cost of a page depends on its content. The user's list, which is kept, has the conversations, and the
 // owners' indexes of changes name those that may have changed. Only these are read.
@@ -110,7 +111,7 @@ type pager struct {
 
 	page  petrelv1.SyncPage
 	bytes int       // of newest messages in page
-	read  int       // how many conversations the owners were asked about
+	read  int       // how many conversations the page has dealt with
 	last  im.ConvID // of these
 }
 

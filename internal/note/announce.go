@@ -192,8 +192,8 @@ func (n *Notes) plan(now time.Time) {
 	}
 }
 
-// announceTo sends a round to those of users who are online and still members. Users who may read all the
-// entries, and have changed none of the notes, get the same frame. Spec: P-8.3.
+// announceTo sends a round to those of users who are online and still members. Users who may read all the entries
+// and have changed none of the notes get the same frame, if no note has a withheld part. Spec: P-8.3.
 func (n *Notes) announceTo(r *round, users []im.User) {
 	c := r.c
 	_, mayRead := c.Audience()

@@ -113,8 +113,8 @@ func (l *lane) takeLocked(q *queue) []pending {
 	return list
 }
 
-// prependLocked puts sends in front of everything in the lane, those of a conversation in their
-// order. Sends that were under way are sent again after them. Spec: P-4.3.
+// prependLocked puts sends in front of everything in the lane, those of a conversation in their order. Sends of
+// the same conversations that were under way are sent again after them. Spec: P-4.3.
 func (l *lane) prependLocked(sends []*conv.Send) {
 	later := l.queues
 	l.queues = map[im.Key]*queue{}
@@ -130,7 +130,8 @@ func (l *lane) prependLocked(sends []*conv.Send) {
 	l.epoch = 0
 }
 
-// sendLocked puts the next sends of a queue into a packet for the owner.
+// sendLocked puts the next group of a queue into a packet for the owner: at most 256 sends or 64 KiB, but at
+// least one send.
 func (l *lane) sendLocked(f store.Feed, q *queue, to *packet) {
 	const maxRows, maxBytes = 256, 64 << 10
 	n, bytes := 0, 0
