@@ -31,7 +31,8 @@
 //     (package note changes and keeps the notes).
 //   - Questions: mention.go (entries that mention a user, also for the committer), convqueries.go,
 //     forwardsource.go (the message that a forward copies), history.go, pagenotes.go (the notes of
-//     a page), quotes.go, grouptitles.go, damaged.go, reader.go, formerrow.go.
+//     a page), quotes.go, grouptitles.go, damaged.go, reader.go (who may read a conversation, and the
+//     reads of its rows), formerrow.go.
 //   - Loading, and the queues: intake.go (sends and signals come in), membershipcheck.go (a
 //     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must
 //     not learn that a conversation exists), queue.go (sends), memory.go.
@@ -159,7 +160,7 @@ func (cs *Convs) Submit(sends []*Send, k *fanout.WakeUps) {
 	}
 }
 
-// submit queues sends for one feed.
+// submit queues sends for one feed: at the Owner on this node (intake.Submit), or by Elsewhere.Submit.
 func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.WakeUps) {
 	e := &cs.elsewhere
 	if e.Waits == nil || !e.Waits(f) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Conversations leave memory when nobody has used them for Options.IdleAfter, and earlier when all of them take
-// more than Options.MemoryBytes. One in use never leaves. If all of them take more than twice that, no other one
-// is loaded, and its users get overloaded.
+// more than Options.MemoryBytes. A conversation in use never leaves. While all of them take more than twice
+// MemoryBytes, no further one is loaded, and its users get overloaded.
 //
 // The clock algorithm chooses the one that leaves: a hand goes round all of them, and takes a conversation that
 // was not used since its last visit. So a use of a conversation costs only a note of its time.
@@ -37,7 +37,7 @@ type memory struct {
 	clock  []*conv // all of convs; hand goes round in it
 	hand   int     // the place of the last look
 	gone   bool    // the owner is out of service: nothing is counted any more
-	sealed bool    // the feed was given away or lost: no send and no move of a cursor is taken any more
+	sealed bool    // the feed was given away or lost: no send, signal or move of a cursor is taken any more
 }
 
 func newMemory(n *node, now func() time.Time, idleAfter time.Duration) *memory {

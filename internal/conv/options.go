@@ -16,8 +16,8 @@ type Options struct {
 
 	// LookUp checks users before an account (by) writes to them for the first time, or with adding, before it
 	// adds them to a group. The users are of its tenant. An account without a user is the operator. Codes:
-	// no_user; forbidden, with adding, for users who do not let others add them; and those that keep users
-	// from trying names. nil: every user exists.
+	// no_user; forbidden, with adding, for users who do not let this account add them; rate_limited, which keeps
+	// users from trying names. nil: every user exists.
 	LookUp func(ctx context.Context, by im.Account, users []im.User, adding bool) error
 
 	// How long after the time of a message its sender may edit and recall it. 0: 24 hours; below 0: for ever.

@@ -193,9 +193,10 @@ func (p *publisher) refuse(b *batch, err error) {
 	}
 }
 
-// lose ends the tenure of the feed. The sends of b get no answer and go back to the front of their queues:
-// their outcome is unknown, or the store wrote nothing of them (ErrStale). b may be nil. When no commit is
-// under way, the committer leaves with all queued sends (Owner.leave).
+// lose ends the tenure of the feed. The sends of b get no answer and go back to the front of their queues: their
+// outcome is unknown, or the store wrote nothing of them (ErrStale). All waiting moves of cursors and changes of
+// notes are refused. b may be nil. When no commit is under way, the committer leaves with all queued sends
+// (Owner.leave).
 func (p *publisher) lose(b *batch, err error) {
 	var writes []cursorWrite
 	var notes []note.Write

@@ -17,7 +17,7 @@ type queues struct {
 	wake       chan struct{} // capacity 1; a token: the committer has something to do
 
 	// Guarded by memory.mu.
-	ring             []*conv                 // conversations with queued sends, in turn
+	ring             []*conv                 // with queued sends; take visits the first ones, letGo adds at the end
 	underExamination map[im.Key]*examination // the sends whose senders are not known as members
 	waiting          int                     // sends not answered
 }

@@ -102,7 +102,7 @@ func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	return q
 }
 
-// cutText returns the beginning of a text: at most so many bytes, and no part of a character.
+// cutText returns the beginning of s: no more bytes than most, and no part of a character.
 func cutText(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -34,7 +34,7 @@ type Options struct {
 
 	Published func() im.Pos                   // up to where the feed may be read
 	Moved     <-chan struct{}                 // has a token after Published has moved over a commit for the consumer
-	Concerns  func(after, upTo im.Pos) bool   // whether one of these commits may be for the consumer
+	Concerns  func(after, upTo im.Pos) bool   // whether a commit of after+1..upTo may be for the consumer
 	Takes     func(it *storepb.FeedItem) bool // whether an item is for the consumer
 	Lacks     func(timeMs uint64)             // gets the time of the oldest commit to be taken; 0: there is none
 	Begin     func(ctx context.Context)       // is called before the first read

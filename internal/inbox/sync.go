@@ -112,7 +112,7 @@ type pager struct {
 	page  petrelv1.SyncPage
 	bytes int       // of newest messages in page
 	read  int       // how many conversations the page has dealt with
-	last  im.ConvID // of these
+	last  im.ConvID // the last of these
 }
 
 // full tells whether the page takes no more.

@@ -87,7 +87,7 @@ type Change struct {
 	Seq      im.Seq
 	Emoji    string // of the reaction; "": it is a pin
 	Removed  bool
-	TimeMs   uint64  // now, in Unix milliseconds
+	TimeMs   uint64  // of a pin: now, in Unix milliseconds
 	UnseenBy im.User // the user who does not see the entry; "": everybody sees it
 }
 

@@ -21,9 +21,9 @@ type lane struct {
 	mu      sync.Mutex // tier 3; guards the fields below. memory.mu of conv is taken under it
 	queues  map[im.Key]*queue
 	ready   []*queue // those with something to send to the owner, each once
-	epoch   im.Epoch // of the known owner at the last look at all of them
+	epoch   im.Epoch // of the owner that was known when moveLane ran last
 	tickets map[uint64]asked
-	last    uint64 // ticket, without its feed
+	last    uint64 // the newest ticket, without its feed
 }
 
 // queue holds the sends to one conversation. One group of them is under way to the owner, and the
@@ -44,7 +44,7 @@ type queue struct {
 type pending struct {
 	s      *conv.Send
 	ticket uint64 // its name for other nodes; 0: it was sent to none
-	asked  int    // how often it was sent to other nodes
+	asked  int    // how often it was sent to other nodes, without the copies that they gave back
 	bytes  int
 }
 

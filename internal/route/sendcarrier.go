@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	resendAfter = 2 * time.Second // without an answer; twice as long after each time
+	resendAfter = 2 * time.Second // without an answer; the time doubles with each repeat
 	// so long without an answer to any send of a conversation: then the outcome of its sends is unknown
 	giveUp = 10 * time.Second
 	// like giveUp, if the store is out of reach as well: this node may be cut off

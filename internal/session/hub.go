@@ -106,7 +106,7 @@ type Hub struct {
 	Refused  atomic.Uint64
 
 	Meter    fanout.Meter                  // of all connections
-	Requests map[string]*measure.Histogram // by name: from a request to its answer, if it was not refused
+	Requests map[string]*measure.Histogram // from a request to its answer, by name; the map never changes
 	Hellos   *measure.Counts               // by the code of the refusal; ok: welcomed
 }
 

@@ -52,9 +52,9 @@ type rechecker struct {
 	storeAnswered atomic.Int64 // when the last recheck began that the store has answered
 	sweepWanted   atomic.Int64 // a sweep is wanted that begins at this moment or later; 0: none is
 
-	mu             sync.Mutex // tier 0; guards the fields below
-	noted, waiting map[im.Account]bool
-	ended          []endedSession // by a recheck, oldest first
+	mu             sync.Mutex          // tier 0; guards the fields below
+	noted, waiting map[im.Account]bool // noted after the last call of take, and before it
+	ended          []endedSession      // by a recheck, oldest first
 }
 
 type endedSession struct {
