@@ -199,7 +199,7 @@ func (b *batch) rewrite(key im.Key, q im.Seq, value []byte) {
 	b.commit.Rows = append(b.commit.Rows, store.RowPut{Conv: key, Seq: q, Value: value, Rewrite: true})
 }
 
-// row returns the row q on the log's side: from this batch, or else from the store. It may not be durable
+// row returns the row q on the log's side: from this batch, or else from the store. The row may not be durable
 // yet, so an answer that depends on it must not leave before the batch has ended.
 func (b *batch) row(st store.Store, key im.Key, q im.Seq) ([]byte, error) {
 	for _, s := range b.staged {

@@ -102,9 +102,9 @@ func (bu *builder) conversation(w *work) {
 	})
 }
 
-// divideEdit ends the span that begins at the item from. For the edit s, which is the item at, it makes a
-// span of the members who may read its target. The others get the bare edit, as an item and a span of their
-// own. It returns the item at which the next span begins. Spec: P-8.3.
+// divideEdit ends the span that begins at the item from. For the edit s, which is the item at, it makes a span of
+// the members who may read its target. The others get the bare edit, as an item and a span of their own.
+// divideEdit returns the item at which the next span begins. Spec: P-8.3.
 func (bu *builder) divideEdit(c *conv, s *Send, from, at int) int {
 	b, members := bu.b, c.log.info.members
 	readers, others := members.readersOf(im.Seq(s.Entry.GetEdit().GetTarget()))
@@ -282,7 +282,7 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 }
 
 // number gives s the next seq, and adds its row, its item, and the records and marks that it changes to the
-// batch. next is the conversation's info after s. It returns the kinds of the row in the feed.
+// batch. next is the conversation's info after s. number returns the kinds of the row in the feed.
 func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8) uint32 {
 	l, b := &c.log, bu.b
 	if s.Source != nil {

@@ -67,8 +67,8 @@ func (r *reader) readToDamage(ctx context.Context, c *conv, p *page, n uint64, a
 	return nil
 }
 
-// firstSound returns an n in 1..last+1 for which sound(n) holds and sound(n-1) does not; 0 is not sound. It
-// doubles its steps and then halves them, so it may take several damaged ranges for one.
+// firstSound returns an n in 1..last+1 for which sound(n) holds and sound(n-1) does not; 0 is not sound. The
+// search doubles its steps and then halves them, so it may take several damaged ranges for one.
 func firstSound(last uint64, sound func(n uint64) (bool, error)) (uint64, error) {
 	bad, good := uint64(0), last+1
 	for step := uint64(1); bad+step <= last; step *= 2 {

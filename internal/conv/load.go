@@ -29,8 +29,8 @@ type fetcher struct {
 	log       *slog.Logger
 }
 
-// getLocked finds a conversation in memory, or begins to load it. nil: there is no
-// room for another one. It is called with memory.mu held.
+// getLocked finds a conversation in memory, or begins to load it. nil: there is no room for another one.
+// getLocked is called with memory.mu held.
 func (fe *fetcher) getLocked(key im.Key) *conv {
 	c := fe.mem.convs[key]
 	if c == nil {

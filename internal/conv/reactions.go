@@ -96,8 +96,9 @@ func (re *reactions) mayPin(ctx context.Context, c *conv, at point, in *info, x 
 }
 
 // Reactions lists the users who reacted to an entry, ascending by user, from the first one after q.After on; with
-// q.Emoji only those who reacted with it. It reads at most scanLimit users for a page, so a page may be short or
-// empty although More is set. Codes: no_conversation, not_member (of a former member), no_target. Spec: P-5.11.
+// q.Emoji only those who reacted with it. Reactions reads at most scanLimit users for a page, so a page may be
+// short or empty although More is set. Codes: no_conversation, not_member (of a former member), no_target. Spec:
+// P-5.11.
 func (re *reactions) Reactions(ctx context.Context, by Query,
 	q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
 	c, at, in, end, err := re.reader.enterAsMember(ctx, by)

@@ -37,9 +37,9 @@ type target struct {
 	wire  []byte // the row's present wire part
 }
 
-// errNextBatch says that a send must not be decided in the batch being built. It edits a row of
-// that batch, and the members have changed since: users who left before the edit would get the
-// edited row. Or the feed is lost.
+// errNextBatch says that a send must not be decided in the batch being built. The send edits a row of that batch,
+// and the members have changed since: users who left before the edit would get the edited row. Or the feed is
+// lost.
 var errNextBatch = errors.New("the send must not be in this batch")
 
 // admit decides whether the sender may edit or recall an earlier entry as s asks, and notes the

@@ -39,8 +39,8 @@ type Send struct {
 	// answers s.
 	Create *storepb.Conversation
 
-	// With a Block, s makes no entry, but changes a block: a user of the direct conversation with Peer blocks
-	// the other one, or ends the block. It is not pushed. Spec: P-5.4.
+	// With a Block, s makes no entry, but changes a block: a user of the direct conversation with Peer blocks the
+	// other one, or ends the block. A block is not pushed. Spec: P-5.4.
 	Block *storepb.Block
 
 	// Asked says that an owner on another node got s before, and may still store it: a refusal here

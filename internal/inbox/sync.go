@@ -262,7 +262,7 @@ func newestBytes(state *petrelv1.ConvState) (n int) {
 	return n
 }
 
-// note puts the positions of feeds into the next token. They were read before the conversations of these
+// note puts the positions of feeds into the next token. The positions were read before the conversations of these
 // feeds. It first checks them against the client's token (checkFeeds).
 func (p *pager) note(ctx context.Context, places route.Places) error {
 	if err := p.y.checkFeeds(ctx, p.account, p.token, places); err != nil {

@@ -40,7 +40,7 @@ type Policy struct {
 	List bool
 
 	// Signals says that users send signals, HeldSignals that signals wait for devices that are not connected.
-	// Those of a group do not wait: a user who was removed must get none of them.
+	// Signals of a group do not wait: a user who was removed must get none of them.
 	Signals     bool
 	HeldSignals bool
 }
