@@ -51,8 +51,9 @@ func (x *examination) takeSendsOf(u im.User) (theirs, rest []*Send) {
 	return theirs, rest
 }
 
-// examineLocked has a loader check the membership of the sender of s. It reports false when a bound
-// is reached. The bound is not that of the queue: outsiders must not fill the queue of the members.
+// examineLocked has a loader check the membership of the sender of s. It reports false when a bound is reached.
+// These sends have a bound of their own, as high as that of a queue: outsiders must not fill the queue of the
+// members.
 func (ex *examiner) examineLocked(s *Send) bool {
 	qs := ex.queues
 	x := qs.underExamination[s.Conv]
@@ -72,8 +73,8 @@ func (ex *examiner) examineLocked(s *Send) bool {
 }
 
 // examine refuses the sends of outsiders, and sends whose sender the store could not look up. It queues all other
-// sends. Their senders may be members whose entry is not published yet, or the conversation has to be loaded, or
-// another node owns the feed by now, which the committer notices.
+// sends: the entry that made the sender a member may not be published yet, or the conversation has to be loaded,
+// or another node owns the feed by now, which the committer notices.
 func (ex *examiner) examine(key im.Key, x *examination) {
 	mem, qs := ex.queues.mem, ex.queues
 	for {

@@ -31,8 +31,8 @@ type Options struct {
 	Loaders       int           // goroutines that read conversations from the store; 4
 	WaitingMoves  int           // of cursors, not durable yet, on the whole node; 262,144
 
-	// Holder is the number of this process. In its name the process takes feeds over when Open is called. 0:
-	// no other process shares the store, and New takes all feeds over at once.
+	// Holder is the number of this process, under which it takes feeds over when Open is called. 0: no other
+	// process shares the store, and New takes all feeds over at once.
 	Holder uint64
 
 	// Refused is called with each send that is refused here; nil: nothing is called. It must not

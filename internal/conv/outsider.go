@@ -37,9 +37,10 @@ func (outs *outsiders) knows(key im.Key, u im.User) bool {
 	return c != nil && c.known(u)
 }
 
-// wanted tells whether to load c. It returns true if a reader uses c, if the sender of a queued send or signal is
-// no outsider, or if the store did not say so (err). It refuses the sends of outsiders and drops their signals.
-// If nothing is left, it removes c from memory.
+// wanted tells whether to load c. It refuses the queued sends of outsiders and drops their signals. It returns
+// true when a reader uses c, when a queued send or signal is not that of an outsider, when the store cannot tell
+// (err), or when it does not confirm that this node owns the feed. If nothing is left that waits, it removes c
+// from memory.
 func (outs *outsiders) wanted(c *conv) (bool, error) {
 	for {
 		outs.mem.mu.Lock()

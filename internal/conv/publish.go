@@ -46,8 +46,9 @@ type publisher struct {
 	refusals fanout.WakeUps
 }
 
-// finish ends a commit: by the error of the store, the batch is published, refused, or lost. The store calls
-// it; for a batch without an append, the committer does.
+// finish ends a commit. The error of the store decides whether the batch is published, refused or lost; after a
+// failure of the store nothing is answered. The store calls finish; for a batch without an append, the committer
+// does.
 func (p *publisher) finish(b *batch, err error) {
 	switch {
 	case err == nil:

@@ -102,7 +102,7 @@ func (qs *queues) take(into []work) []work {
 			c.queue = nil // or the sends would live as long as the conversation is in memory
 		}
 		c.queueBytes -= bytes
-		c.uses++ // until published
+		c.uses++ // until release
 		total += bytes
 	}
 	// The taken conversations stay in the state ready, so only the committer touches their logs.

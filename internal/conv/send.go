@@ -72,8 +72,8 @@ type Result struct {
 	Err     *im.Error
 }
 
-// Ack returns r as the content of a frame. conv is the id of the conversation, for a sender who named a user;
-// otherwise it may be empty. The error is that of a damaged Message.
+// Ack returns r as the content of a frame. conv is the id of the conversation, which a sender who named a user
+// needs; it may be empty for other senders. The error is that of a damaged Message.
 func (r Result) Ack(conv string) (*petrelv1.Ack, error) {
 	a := &petrelv1.Ack{Conv: conv, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, ThreadN: r.ThreadN}
 	if r.Message == nil {

@@ -26,9 +26,9 @@ type Syncer struct {
 	Router *route.Router
 	Store  store.Store
 	Refute func(proof string) // ends the service on all nodes; nil: Store.Refute
-	Convs  *conv.Convs        // for the compaction of inboxes; nil: there is none
+	Convs  *conv.Convs        // takes the snapshots of inboxes; nil: no inbox is compacted
 
-	CompactFrom int // least number of entries of an inbox that is compacted; 0: 1024
+	CompactFrom int // from how many entries on an inbox may be compacted (dueToCompact); 0: 1024
 
 	Compacted atomic.Uint64 // inboxes that were compacted here
 

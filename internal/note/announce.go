@@ -82,9 +82,9 @@ func (n *Notes) announceLocked(c *conversation, q im.Seq, note *storepb.Note, by
 	}
 }
 
-// Announce begins the rounds that are due, sends one part of those under way, and sets the timer for its next
-// call. Only the goroutine that publishes a commit may call it, or the committer while no commit is under
-// way.
+// Announce begins the rounds that are due, sends one part of those under way if partEvery has passed since the
+// last part, and sets the timer for its next call. Only the goroutine that publishes a commit may call it, or the
+// committer while no commit is under way.
 func (n *Notes) Announce() {
 	now := time.Now()
 	for _, r := range n.begin(now) {

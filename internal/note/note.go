@@ -54,7 +54,7 @@ type loaded interface {
 // Node has the counters of the notes of all feeds of a node.
 type Node struct {
 	Waiting atomic.Int64  // changes without an answer
-	Bytes   *atomic.Int64 // of notes in memory, about
+	Bytes   *atomic.Int64 // a counter to which notes in memory add their bytes, about
 }
 
 // Notes changes and reads the notes of one feed.

@@ -32,7 +32,7 @@ type lane struct {
 type queue struct {
 	key     im.Key
 	out     []pending // under way to an owner and not answered, in order
-	wait    []pending // after them
+	wait    []pending // behind out, not under way
 	ready   bool      // it stands in the lane's list
 	epoch   im.Epoch  // of the owner asked
 	at      time.Time // when it was asked

@@ -189,8 +189,9 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 	return nil
 }
 
-// ReadDone submits the sends of one read together. It first takes out the forwards, and the sends that must wait
-// for one (lineUp). The gateway calls ReadDone after the last frame of the read.
+// ReadDone submits the sends of one read together. Before that it takes out the forwards, and the sends that must
+// wait for one: a worker submits these later (lineUp). The gateway calls ReadDone after the last frame of the
+// read.
 func (s *Session) ReadDone(k *fanout.WakeUps) {
 	if len(s.sends) == 0 {
 		return
