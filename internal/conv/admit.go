@@ -27,10 +27,10 @@ type admission struct {
 	inboxLag *inboxLag
 }
 
-// admit decides whether the sender, who has this role in the conversation, may write the entry of s. It
-// returns the conversation's info after the entry, and cuts a change of members to the part that takes
-// effect. A refusal is a settled *im.Error, or overloaded, which is not settled. Other errors are
-// errNextBatch and those of the store. Spec: P-4.5.
+// admit decides whether the sender, who has this role in the conversation, may write the entry of s. It returns
+// the conversation's info after the entry, and cuts a change of members to the part that takes effect. A refusal
+// is an *im.Error; it is settled, except overloaded and rate_limited. Other errors are errNextBatch and those of
+// the store. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	// a record may be there already, with blocks
@@ -69,8 +69,8 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	return in, nil
 }
 
-// withWriter returns i with the note that u, a user of a direct conversation, has sent a message. By this, u
-// lets the other user see whether u is online. Spec: P-13.6.
+// withWriter returns i with a bit that u has sent a message, if u is a user of a direct conversation; otherwise i
+// itself. By the message, u lets the other user see whether u is online. Spec: P-13.6.
 func (i *info) withWriter(u im.User) *info {
 	side := sideOf(i.record, u)
 	if side < 0 || i.record.Wrote&(1<<side) != 0 {
@@ -115,9 +115,10 @@ func (i *info) compact(head im.Seq, sn *petrelv1.InboxSnapshot) (*info, error) {
 	return &info{record: record, members: i.members}, nil
 }
 
-// checkRelated decides whether the sender may refer to the entries and users that a message names. It does
-// not read the store, so that the committer need not wait. in is the conversation's info after the entry.
-// Codes: no_target, forbidden, and those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12, P-5.13.
+// checkRelated decides whether the sender may refer to the entries and users that a message names. It does not
+// read the store, so that the committer need not wait. in is the conversation's info after the entry. Codes:
+// no_target, forbidden, damaged, internal, and those of s.Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12,
+// P-5.13.
 func (s *Send) checkRelated(c *conv, in *info) error {
 	rel := s.Entry.Rel
 	if rel == nil {
@@ -128,7 +129,7 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 		return noTarget(q)
 	}
 	if q := im.Seq(rel.Thread); q != 0 {
-		if !in.mayRead(from, q, c.point.Load().head) { // clients have got no entry above it
+		if !in.mayRead(from, q, c.point.Load().head) { // no client has an entry above the published head
 			return noTarget(q)
 		}
 		known, err := c.log.threads.admit(from, q)
@@ -375,8 +376,8 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	return whole, nil
 }
 
-// users returns the info that a direct conversation or an inbox must have; nil if it has it
-// already, or the users are unknown. It derives the id only if users may be missing.
+// users returns the info that a direct conversation or an inbox must have; nil if its record and its members are
+// there, or if its users are unknown. It hashes users to an id only if the record or a member is missing.
 func (a *admission) users(c *conv, s *Send) *info {
 	in, from := c.log.info, im.User(s.Entry.From)
 	n := len(in.members.all)

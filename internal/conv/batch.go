@@ -55,7 +55,7 @@ type batch struct {
 	cursors  []cursorWrite
 	notes    []note.Write
 	bytes    int // of all sends that were taken and not put back
-	rows     int // new ones
+	rows     int // number of new rows, without rewrites
 	answered int // sends that have an item or an answer
 	repeats  int
 	appended time.Duration // of measure.Now, when it went to the store
@@ -115,8 +115,8 @@ func (b *batch) writes() bool {
 // pos returns the position of the commit in its feed.
 func (b *batch) pos() im.Pos { return b.commit.From + 1 }
 
-// addItem adds the item of s to the batch: the answer to its sender, and the row, if there is one,
-// for all other recipients.
+// addItem adds the item of s to the batch: the answer to its sender, and the row, if there is one, for all other
+// recipients. If no connection waits for s, addItem adds the answer for Done.
 func (b *batch) addItem(s *Send, row []byte, r Result) {
 	r = s.outcome(r)
 	it := fanout.Item{Row: row, Sender: s.Origin}
@@ -183,7 +183,7 @@ func (b *batch) replace(q im.Seq, value, wirePart []byte) bool {
 	return false
 }
 
-// isBefore tells whether the row q is of this batch and has an item before the index item.
+// isBefore tells whether the row q is of this batch and has an item with a lower index than item.
 func (b *batch) isBefore(q im.Seq, item int) bool {
 	for _, st := range b.staged {
 		if st.seq == q {
@@ -199,7 +199,7 @@ func (b *batch) rewrite(key im.Key, q im.Seq, value []byte) {
 	b.commit.Rows = append(b.commit.Rows, store.RowPut{Conv: key, Seq: q, Value: value, Rewrite: true})
 }
 
-// row returns the row q on the log's side: from this batch, or else from the store. It may not be durable
+// row returns the row q on the log's side: from this batch, or else from the store. The row may not be durable
 // yet, so an answer that depends on it must not leave before the batch has ended.
 func (b *batch) row(st store.Store, key im.Key, q im.Seq) ([]byte, error) {
 	for _, s := range b.staged {

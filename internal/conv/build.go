@@ -41,8 +41,9 @@ type builder struct {
 }
 
 // conversation decides the sends of one conversation in their order, each against the state after the sends
-// before it. So a member who is removed in the middle of a batch cannot write after that, and gets no later
-// entry of the batch. Spec: P-8.3.
+// before it. So a member who is removed in the middle of a batch cannot write after that, and gets no later entry
+// of the batch. If a send has to wait for a loader or for the next batch, it and all later ones stay undecided.
+// Spec: P-8.3.
 func (bu *builder) conversation(w *work) {
 	c, b := w.c, bu.b
 	first := c.log.head + 1
@@ -101,9 +102,9 @@ func (bu *builder) conversation(w *work) {
 	})
 }
 
-// divideEdit ends the span that begins at the item from. For the edit s, which is the item at, it makes a
-// span of the members who may read its target. The others get the bare edit, as an item and a span of their
-// own. It returns the item at which the next span begins. Spec: P-8.3.
+// divideEdit ends the span that begins at the item from. For the edit s, which is the item at, it makes a span of
+// the members who may read its target. The others get the bare edit, as an item and a span of their own.
+// divideEdit returns the item at which the next span begins. Spec: P-8.3.
 func (bu *builder) divideEdit(c *conv, s *Send, from, at int) int {
 	b, members := bu.b, c.log.info.members
 	readers, others := members.readersOf(im.Seq(s.Entry.GetEdit().GetTarget()))
@@ -161,7 +162,7 @@ func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
 	return seen
 }
 
-// block writes the block of s, or its end, into the conversation's record. It makes no entry, so
+// block writes the block of s, or its end, into the conversation's record, and answers s. It makes no entry, so
 // the head does not move. Spec: P-5.4.
 func (bu *builder) block(c *conv, s *Send) {
 	in := c.log.info
@@ -234,9 +235,10 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	return bu.number(c, s, next, id, slot), nil
 }
 
-// passed tells whether a later send of the same user may be stored already. Then s was refused before, and
-// the refusal was lost on its way. The reason for it may be gone by now, but s must not be stored after the
-// later send. Sends of the operator come without a connection, so they have no order. Spec: P-4.3.
+// passed tells whether a later send of the same user may be stored already. Then s was refused before, and the
+// refusal was lost on its way. The reason for the refusal may be gone by now, but s must not be stored after the
+// later send. Sends of the server itself have no connection, so they have no order, and passed returns false.
+// Spec: P-4.3.
 func (bu *builder) passed(c *conv, s *Send) bool {
 	u := s.Entry.From
 	last, known := bu.stored[u]
@@ -279,8 +281,8 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 	return unread(err)
 }
 
-// number gives s the next seq and encodes its row. next is the conversation's info after s. It returns the
-// kinds of the row in the feed.
+// number gives s the next seq, and adds its row, its item, and the records and marks that it changes to the
+// batch. next is the conversation's info after s. number returns the kinds of the row in the feed.
 func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8) uint32 {
 	l, b := &c.log, bu.b
 	if s.Source != nil {
@@ -372,8 +374,8 @@ func bareFor(members *Members, e *petrelv1.Message) []byte {
 	return wire.AppendMessage(nil, bareEdit(proto.CloneOf(e)))
 }
 
-// thread gives a message its number in its thread, which the committer knows, and writes the new size of the
-// thread into the mark beside the root. Spec: P-5.12.
+// thread gives a message its number in its thread, and adds the mark beside the root with the new size of the
+// thread to the commit. The thread is in memory. Spec: P-5.12.
 func (bu *builder) thread(c *conv, s *Send) {
 	q, b := im.Seq(s.Entry.Rel.Thread), bu.b
 	th := c.log.threads[q]
@@ -385,8 +387,8 @@ func (bu *builder) thread(c *conv, s *Send) {
 	b.commit.Marks = append(b.commit.Marks, store.MarkPut{Conv: c.key, Kind: store.MarkThread, Seq: q, Value: mark})
 }
 
-// mention returns the mentions that s, which has its seq, adds or removes; nil if there are none. A
-// withheld message mentions nobody. Spec: P-5.13.
+// mention returns the mentions that s adds or removes; nil if there are none. s has its seq already. A withheld
+// message mentions nobody. Spec: P-5.13.
 func (bu *builder) mention(c *conv, s *Send, next *info) *mentioning {
 	from, q := im.User(s.Entry.From), im.Seq(s.Entry.Seq)
 	if s.Entry.GetRecall() != nil {
@@ -401,8 +403,9 @@ func (bu *builder) mention(c *conv, s *Send, next *info) *mentioning {
 	return mention(c, next, from, s.Entry.Rel, q, bu.b.pos())
 }
 
-// withhold marks the row of s, which is numbered, as withheld if only its sender may read it, and
-// reports whether it did. A recall of a message that both may read is for both. Spec: P-5.4.
+// withhold marks the row of s as withheld if only its sender may read it, and reports whether it did. s has its
+// seq already. If the message counts as unread, withhold adds it to the hidden ones of the other user. A recall
+// of a message that both may read is for both. Spec: P-5.4.
 func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
 	from := im.User(s.Entry.From)
 	blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""

@@ -139,8 +139,8 @@ func (l *changeLine) raise(floor uint64) {
 	}
 }
 
-// MayHaveChanged tells whether a conversation may have changed after since. It knows every change up to a
-// position that was published before the call.
+// MayHaveChanged tells whether a conversation may have changed after since. It takes into account every change
+// that was published before the call.
 func (x *ChangeIndex) MayHaveChanged(key im.Key, since im.Pos) bool {
 	if uint64(since) < x.unknown.Load() {
 		return true
@@ -175,7 +175,7 @@ func (x *ChangeIndex) SetKnownAfter(after im.Pos) { x.unknown.Store(uint64(after
 // Ranges returns the number of parts into which Range divides the index.
 func (x *ChangeIndex) Ranges() int { return min(64, len(x.pages)) }
 
-// Range encodes one part of the index.
+// Range encodes the part n of the index, from 0 to Ranges()-1.
 func (x *ChangeIndex) Range(n int) []byte {
 	size := len(x.pages) / x.Ranges()
 	var b []byte
@@ -185,7 +185,7 @@ func (x *ChangeIndex) Range(n int) []byte {
 	return b
 }
 
-// News encodes the conversations that changed after a position.
+// News encodes the lines that have a slot or a floor above a position, with their slots above it.
 func (x *ChangeIndex) News(after im.Pos) []byte {
 	var b []byte
 	for i := range x.pages {

@@ -14,7 +14,7 @@
 //	         heads           the new head of each conversation
 //	         scans, later    sends that go back to their queues: those in scans until a loader has
 //	                         read, those in later until the next batch
-//	stored   commit          rows and records
+//	stored   commit          rows, records, cursors, marks and dedupe keys
 //	ended    heads are published, spans of items go to fan-out, then answers to callers
 //
 // The files are listed from the top to the bottom: a file uses what is in files that come
@@ -31,15 +31,16 @@
 //     (package note changes and keeps the notes).
 //   - Questions: mention.go (entries that mention a user, also for the committer), convqueries.go,
 //     forwardsource.go (the message that a forward copies), history.go, pagenotes.go (the notes of
-//     a page), quotes.go, grouptitles.go, damaged.go, reader.go, formerrow.go.
+//     a page), quotes.go, grouptitles.go, damaged.go, reader.go (who may read a conversation, and the
+//     reads of its rows), formerrow.go.
 //   - Loading, and the queues: intake.go (sends and signals come in), membershipcheck.go (a
 //     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must
 //     not learn that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (the rows that a block hides),
 //     usercursor.go, members.go, thread.go, dedupehashes.go (the hashes that find repeats).
 //   - The base of all others: inboxlag.go, sharedresources.go (the loaders, budgets and counters
-//     of a node), options.go, send.go, relations.go (what messages say of others), signal.go
-//     (typing and calls, which are not stored), refusal.go (errors for callers).
+//     of a node), options.go, send.go, relations.go (the entries and users to which a message
+//     refers), signal.go (typing and calls, which are not stored), refusal.go (errors for callers).
 //
 // This package knows neither which node owns a feed nor how to reach other nodes. Package
 // route does, and drives this one by Open, Close and Elsewhere. Spec: P-4, P-5.
@@ -59,14 +60,15 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Elsewhere has the functions of package route that Convs needs where other nodes own feeds. All of them are
-// set, or, without other nodes, none.
+// Elsewhere has the functions of package route that Convs needs where other nodes own feeds. With other nodes all
+// of them are set, without other nodes none.
 type Elsewhere struct {
 	// Waits tells whether sends for a feed already wait for its owner. Later sends must not overtake them,
 	// even if this node owns the feed by now.
 	Waits func(f store.Feed) bool
 
-	// Submit takes sends for one feed. Its owner is on another node, or earlier sends still wait (Waits).
+	// Submit takes sends for a feed that has no Owner on this node, or for which earlier sends still wait
+	// (Waits).
 	Submit func(f store.Feed, sends []*Send, k *fanout.WakeUps)
 
 	// Left takes over from an Owner whose tenure has ended. It calls retire, which
@@ -100,12 +102,12 @@ type Convs struct {
 	ctx    context.Context // of Run; nil: it does not run
 	wg     *sync.WaitGroup // the committers and followers of Run
 	failed chan error      // capacity 1; the error of a committer
-	fans   []*fanout.Fan   // by feed; of the last Owner
+	fans   []*fanout.Fan   // by feed: that of its last Owner
 	counts Fanned          // of earlier Owners
 }
 
-// New makes the conversations of st. If no other process shares the store, it
-// takes all feeds over: from here on this process is their only writer.
+// New makes the Convs of st. If no other process shares st, New takes all its feeds over: from then on this
+// process is their only writer.
 func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*Convs, error) {
 	o = o.withDefaults()
 	last := store.Feed(0)
@@ -158,7 +160,7 @@ func (cs *Convs) Submit(sends []*Send, k *fanout.WakeUps) {
 	}
 }
 
-// submit queues sends for one feed.
+// submit queues sends for one feed: at the Owner on this node (intake.Submit), or by Elsewhere.Submit.
 func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.WakeUps) {
 	e := &cs.elsewhere
 	if e.Waits == nil || !e.Waits(f) {
@@ -243,8 +245,8 @@ func (cs *Convs) startLocked(ow *Owner) {
 	}
 }
 
-// Open takes a feed over and serves it. It first waits until the former Owner of the feed on this node, if
-// there is one, has left. New and Router.Open call it.
+// Open takes a feed over and serves it. If the feed still has a former Owner on this node, Open first closes it,
+// as Close does. With other nodes it then fans out the newest commits once more. New and Router.Open call it.
 func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if cs.Close(ctx, f); cs.owners[f].Load() != nil {
 		return 0, fmt.Errorf("open feed %d: the owner before has not left yet: %w", f, context.Cause(ctx))
@@ -297,9 +299,9 @@ func (cs *Convs) confirmAll(feeds map[store.Feed]bool) (map[store.Feed]im.Epoch,
 	return epochs, nil
 }
 
-// Close gives a feed away, after a commit of all sends that it has taken. It returns when the Owner is out of
-// service, or when ctx ends. At the deadline of ctx the feed is lost, and uncommitted sends go to the next
-// Owner. The cluster calls it.
+// Close gives a feed away, after a commit of all sends that its Owner has taken. It returns when the Owner is out
+// of service, or when ctx ends. At the deadline of ctx the feed is lost, and uncommitted sends go to the next
+// Owner.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	if ow := cs.owners[f].Load(); ow != nil && !ow.giveAway(ctx) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		ow.Lose(errLate)
@@ -326,7 +328,7 @@ func (cs *Convs) left(ow *Owner) {
 }
 
 // Reserve takes bytes of the node's budget for unanswered sends; false: they would exceed it.
-// Callers at the same time may exceed it a little. The caller gives the bytes back by Release.
+// Concurrent callers may exceed it a little. The caller gives the bytes back by Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }
 
 // Hold takes bytes of the budget even beyond its bound, for sends that were taken before.
@@ -346,8 +348,8 @@ func (cs *Convs) MemoryBytes() (bytes, budget int64) {
 	return cs.node.convBytes.Load(), int64(cs.o.MemoryBytes)
 }
 
-// InboxLag returns the age of the oldest change of membership that is not in the inboxes yet. Above limit,
-// new conversations and changes of members are refused.
+// InboxLag returns the age of the oldest commit that the inbox consumers still have to carry. Above limit, new
+// conversations and changes of members are refused.
 func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	for _, ow := range cs.Owners() {
 		lag = max(lag, ow.InboxLag())

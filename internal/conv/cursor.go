@@ -55,7 +55,7 @@ type cursors struct {
 	waiting int     // moves without an answer
 	hurry   bool    // the owner is about to end: cursors are written at once
 
-	answered fanout.WakeUps // only while a commit is published
+	answered fanout.WakeUps // used only while a commit ends
 }
 
 // MoveCursor moves a user's cursors forward, at most to the published head and to the last entry that the
@@ -87,8 +87,9 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 	}
 }
 
-// Move queues m. If it returns an error, m is not queued, and m.Done is not called. It may wait for
-// a read of the store, never for a write. ErrNotOwner: the feed was given away or lost.
+// Move queues m, or calls m.Done at once if the durable cursor is as far already. If it returns an error, m is
+// not queued, and m.Done is not called. It may wait for a read of the store, never for a write. ErrNotOwner: the
+// feed was given away or lost.
 func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	if err := Refusal(cu.store.Writable()); err != nil {
 		return err
@@ -170,8 +171,8 @@ func (cu *cursors) letGo(c *conv) {
 	cu.mem.mu.Unlock()
 }
 
-// move moves p forward as to says, and queues m until that is durable. If the durable cursor is as far
-// already, it answers m at once.
+// move raises the newest cursor of p to the cursor to, and queues m until that is durable. If the durable cursor
+// is as far already, it answers m at once. Errors: ErrNotOwner, overloaded.
 func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error {
 	cu.mem.mu.Lock()
 	next := p.newest
@@ -210,8 +211,8 @@ func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error 
 	return nil
 }
 
-// take appends the moved cursors of the conversations that may be written now, and sets the timer for the
-// others. Only the committer calls it.
+// take appends the moved cursors of the conversations that may be written now, until into has flushSize, and sets
+// the timer for the others. Only the committer calls it.
 func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()

@@ -58,11 +58,11 @@ func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cu
 // MaxReceiptPage is the most members of one page of receipts.
 const MaxReceiptPage = 500
 
-// Receipts lists the cursors of the members after the user q.After, ascending by user, without
-// those who never moved. A page covers q.Limit members, or fewer if there are former members among
-// them. A q.Limit of 0 or above MaxReceiptPage means MaxReceiptPage. Next is the last member that
-// the page covers; it is empty on the last page. In a conversation with more than MaxReceipts
-// members it has only read cursors. Codes: no_conversation, not_member (of a former member). Spec: P-8.6.
+// Receipts lists the cursors of the members after the user q.After, ascending by user, without those who never
+// moved or whose cursors the asking user may not see. A page covers q.Limit members, or fewer if there are former
+// members among them. A q.Limit of 0 or above MaxReceiptPage means MaxReceiptPage. Next is the last member that
+// the page covers; it is empty on the last page. In a conversation with more than MaxReceipts members it has only
+// read cursors. Codes: no_conversation, not_member (of a former member). Spec: P-8.6.
 func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipts) (*convpb.Receipts, error) {
 	c, _, in, end, err := cu.reader.enterAsMember(ctx, by)
 	if err != nil {

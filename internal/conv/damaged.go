@@ -9,8 +9,9 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// aroundDamage ends a page of history before the damage that its read has met. If no row is left, it returns
-// an error that names the damaged range, so that the reader can ask for the rows beyond it. Spec: P-9.5.
+// aroundDamage ends a page of history before the damage that its read has met. If the page has no row yet, it
+// reads rows one by one up to the damage. If there is none, it returns an error that names the damaged range, so
+// that the reader can ask for the rows beyond it. Spec: P-9.5.
 func (r *reader) aroundDamage(ctx context.Context, c *conv, parts []stay, p *page, down bool) error {
 	if len(p.rows) > 0 {
 		p.more = true
@@ -66,8 +67,8 @@ func (r *reader) readToDamage(ctx context.Context, c *conv, p *page, n uint64, a
 	return nil
 }
 
-// firstSound returns an n in 1..last+1 for which sound(n) holds and sound(n-1) does not; 0 is not sound. It
-// doubles its steps and then halves them, so it may take several damaged ranges for one.
+// firstSound returns an n in 1..last+1 for which sound(n) holds and sound(n-1) does not; 0 is not sound. The
+// search doubles its steps and then halves them, so it may take several damaged ranges for one.
 func firstSound(last uint64, sound func(n uint64) (bool, error)) (uint64, error) {
 	bad, good := uint64(0), last+1
 	for step := uint64(1); bad+step <= last; step *= 2 {

@@ -21,8 +21,8 @@ type deduper struct {
 	batch *batch // the one being built
 }
 
-// identity has the two hashes by which dedupe recognizes a repeat: hash is of the sender and the client
-// message id, mac of the first type, body and rel.
+// identity has the two hashes by which dedupe recognizes a repeat: hash is of the sender and the client message
+// id, mac of the first body (hasher.first).
 type identity struct{ hash, mac uint64 }
 
 // find tells whether s is stored already. It comes before admission, because a repeat gets its seq even if
@@ -84,9 +84,9 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	return r, found, uint8(len(seqs)), failure
 }
 
-// created answers the creation of a group that exists already. The operator names a group by a key, and gets
-// its first entry as the answer, without a comparison. The creation by a user is a repeat if it equals the
-// first one, and otherwise a conflict.
+// created answers the creation of a group that exists already. The operator names a group by a key, and gets its
+// first entry as the answer, without a comparison. The creation by a user is a repeat if it equals the first one,
+// and otherwise a conflict. Codes: conflict, too_old.
 func (d *deduper) created(c *conv, s *Send, id identity) (Result, error) {
 	if s.Entry.From == "" {
 		return Result{Seq: 1, Repeat: true}, nil
@@ -101,8 +101,8 @@ func (d *deduper) created(c *conv, s *Send, id identity) (Result, error) {
 	return r, err
 }
 
-// checkAfter refuses an after that is above the head, below the first seq, or too far below the tail for a
-// scan.
+// checkAfter refuses an after that is above the head, below the first seq, or both below the tail and more than
+// MaxScan rows below the head. Codes: after_ahead, too_old, behind.
 func (c *conv) checkAfter(after im.Seq) *im.Error {
 	l := &c.log
 	switch {

@@ -16,8 +16,8 @@ type former struct {
 	flags byte // of the row's head
 }
 
-// formers are the former rows of commits that are not published yet. They are
-// kept before the commit is appended, and dropped after it is published.
+// formers are the former rows of commits that are not published yet. They are kept before the commit is appended,
+// and dropped after it is published or refused.
 type formers struct {
 	mu     sync.Mutex // tier 0; guards byConv
 	byConv map[im.Key][]former

@@ -38,7 +38,7 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 	}
 }
 
-// historyOf reads the page of History from the state that at and in are.
+// historyOf reads the page of History from the published state at and in.
 func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by Query,
 	q *convpb.GetHistory) (*convpb.History, error) {
 	first, last := im.Seq(1), at.head
@@ -89,8 +89,8 @@ func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by 
 	return h, nil
 }
 
-// readPart reads the first rows of parts, or with down the last ones. parts are the readable ranges within
-// all. It returns the range within all that the page covers.
+// readPart reads the first rows of parts, or with down the last ones. parts are the readable ranges within all.
+// readPart returns the range within all that the page covers.
 func (r *reader) readPart(ctx context.Context, c *conv, parts []stay, all stay, down bool,
 	p *page) (from, to im.Seq, err error) {
 	read := r.readUp
@@ -198,7 +198,7 @@ func (r *reader) isBefore(ctx context.Context, c *conv, q im.Seq, ms uint64) (bo
 	return m.GetTimeMs() != 0 && m.GetTimeMs() < ms, err
 }
 
-// bounds returns the range of seqs that q asks for, cut to first..last. It may be empty.
+// bounds returns the range of seqs that q asks for, cut to first..last. The range may be empty.
 func bounds(q *convpb.GetHistory, first, last im.Seq) (from, to im.Seq) {
 	from, to = first, last
 	if im.Seq(q.After) >= last {

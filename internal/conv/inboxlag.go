@@ -8,17 +8,17 @@ import (
 	"github.com/petrel-im/petrel/internal/policy"
 )
 
-// inboxLag knows the age of the oldest change of membership that the inboxes lack. The inbox consumer sets
-// it. While it is above Options.InboxLag, new conversations and changes of membership are refused as
-// overloaded. Otherwise a user could wait for ever for a new conversation in their list.
+// inboxLag knows the age of the oldest commit that the inbox consumer still has to carry (FeedCarried). The
+// consumer sets it. While it is above Options.InboxLag, new conversations and changes of membership are refused
+// as overloaded. Otherwise a user could wait for ever for a new conversation in their list.
 type inboxLag struct {
 	now   func() time.Time
 	limit time.Duration
 
-	oldest atomic.Int64 // Unix milliseconds: the time of the oldest change that the inboxes lack; 0: they lack none
+	oldest atomic.Int64 // Unix milliseconds: the time of the oldest commit to carry; 0: there is none
 }
 
-// lag returns the age of the oldest change that the inboxes lack.
+// lag returns the age of the oldest commit that the inbox consumer still has to carry; 0: there is none.
 func (l *inboxLag) lag() time.Duration {
 	oldest := l.oldest.Load()
 	if oldest == 0 {
@@ -27,8 +27,8 @@ func (l *inboxLag) lag() time.Duration {
 	return max(0, l.now().Sub(time.UnixMilli(oldest)))
 }
 
-// check refuses a change of membership in a conversation with the policy p while the lag is too high. Codes:
-// overloaded, unsettled.
+// check refuses a change of membership in a conversation with the policy p while the lag is too high. Inboxes are
+// exempt. Codes: overloaded, unsettled.
 func (l *inboxLag) check(p *policy.Policy) error {
 	if p.List || l.lag() <= l.limit {
 		return nil

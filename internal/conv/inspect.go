@@ -12,9 +12,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Describe returns the state of a conversation for the operator. It reads the newest entry, and
-// with q.Rate the entries of the last minute, so nothing has to be counted on the way of a message.
-// Codes: no_conversation.
+// Describe returns the state of a conversation for the operator. It reads the newest entry, and with q.Rate at
+// most that many entries of the last minute, so nothing has to be counted on the way of a message. Codes:
+// no_conversation.
 func (ow *Owner) Describe(ctx context.Context, by Query, q *convpb.Describe) (*convpb.Description, error) {
 	_, at, in, end, err := ow.reader.open(ctx, by.Conv)
 	if err != nil {
@@ -125,7 +125,8 @@ func (ow *Owner) findSent(ctx context.Context, key im.Key, first, head im.Seq, q
 	return found, errors.Join(err, bad)
 }
 
-// places adds the cursors of members to t: at most q.Limit, after q.After, or only that of q.Only.
+// places adds to t the cursors of members and former members who may read the entry seq: at most q.Limit, after
+// the user q.After. With q.Only it adds the cursor of that user alone, even if they may not read it.
 func (ow *Owner) places(ctx context.Context, key im.Key, in *info, head, seq im.Seq, q *convpb.Trace,
 	t *convpb.Traced) error {
 	limit := int(q.Limit)

@@ -20,8 +20,8 @@ type intake struct {
 	store     store.Store
 }
 
-// Submit queues sends, all of them for the feed, and answers at once those that it cannot queue. It
-// reports false, and takes none, when the feed is given away or lost.
+// Submit queues sends, all of them for the feed, and answers at once those that it cannot queue. Submit returns
+// false, and takes none, when the feed is given away or lost.
 func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 	var refusal *im.Error
 	if err := in.store.Writable(); err != nil {

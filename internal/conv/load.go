@@ -29,8 +29,8 @@ type fetcher struct {
 	log       *slog.Logger
 }
 
-// getLocked finds a conversation in memory, or begins to load it. nil: there is no
-// room for another one. It is called with memory.mu held.
+// getLocked finds a conversation in memory, or begins to load it. nil: there is no room for another one.
+// getLocked is called with memory.mu held.
 func (fe *fetcher) getLocked(key im.Key) *conv {
 	c := fe.mem.convs[key]
 	if c == nil {
@@ -44,8 +44,8 @@ func (fe *fetcher) getLocked(key im.Key) *conv {
 	return c
 }
 
-// acquire returns a loaded conversation and keeps it in memory until release.
-// Codes: overloaded.
+// acquire returns a loaded conversation and keeps it in memory until release. Codes: overloaded; other errors are
+// those of the load and of ctx.
 func (fe *fetcher) acquire(ctx context.Context, key im.Key) (*conv, error) {
 	fe.mem.mu.Lock()
 	c := fe.getLocked(key)

@@ -173,9 +173,9 @@ func (m *Members) hasBeenAway(u im.User) bool {
 	return len(stays) > 1 || len(stays) == 1 && stays[0].to != 0
 }
 
-// hideEdit removes the type, body and rel of an entry that was edited outside of the stays of u. u may not
-// read the new ones, and the former ones are not stored any more. Only its place in a thread stays. It
-// reports whether it changed msg. Spec: P-8.3.
+// hideEdit removes the type, body and rel of an entry that was edited outside of the stays of u. u may not read
+// the new ones, and the former ones are not stored any more. Only its place in a thread stays. hideEdit reports
+// whether it changed msg. Spec: P-8.3.
 func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	q := im.Seq(msg.EditedBy)
 	// an edit that another one has replaced has no body
@@ -187,7 +187,7 @@ func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 }
 
 // apply returns the members after the entry q, which makes the change ch. done is the part of ch that takes
-// effect: it leaves out, for instance, added users who are members already. It is empty if nothing takes
+// effect: it leaves out, for instance, added users who are members already. done is empty if nothing takes
 // effect. Codes: invalid.
 func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *petrelv1.MemberChange, err error) {
 	n, done = &Members{all: slices.Clone(m.all)}, &petrelv1.MemberChange{}
@@ -345,9 +345,9 @@ func (m *Members) list() {
 	}
 }
 
-// page returns the members after a user, with the former members between them: at most limit of both. It
-// begins and ends with a member. before is the member or former member before the first one; "" if there is
-// none. more tells whether further members follow.
+// page returns the members after a user, with the former members between them: at most limit of both. The page
+// begins and ends with a member. before is the member or former member before the first one; "" if there is none.
+// more tells whether further members follow.
 func (m *Members) page(after im.User, limit int) (before im.User, page []member, more bool) {
 	i, found := m.find(after)
 	if found {

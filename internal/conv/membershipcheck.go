@@ -17,9 +17,10 @@ type examiner struct {
 	node      *node
 }
 
-// mustExamineLocked tells whether s must wait for a membership check: its sender is not known as a member, or
-// has earlier sends in the check. s must not overtake these (they name the conversation by its id, and s by
-// its other user). c is the conversation in memory; nil: it is not there.
+// mustExamineLocked tells whether s must wait for a membership check: its sender is not known as a member, or has
+// earlier sends in the check. s must not overtake these (they name the conversation by its id, and s by its other
+// user). While the conversation is being loaded, its loader checks the senders (outsiders.wanted). c is the
+// conversation in memory; nil: it is not there.
 func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
 	if len(ex.queues.underExamination) > 0 {
 		if x := ex.queues.underExamination[s.Conv]; x != nil && x.has(s.Entry.From) {
@@ -50,8 +51,9 @@ func (x *examination) takeSendsOf(u im.User) (theirs, rest []*Send) {
 	return theirs, rest
 }
 
-// examineLocked has a loader check the membership of the sender of s. It reports false when a bound
-// is reached. The bound is not that of the queue: outsiders must not fill the queue of the members.
+// examineLocked has a loader check the membership of the sender of s. It reports false when a bound is reached.
+// These sends have a bound of their own, as high as that of a queue: outsiders must not fill the queue of the
+// members.
 func (ex *examiner) examineLocked(s *Send) bool {
 	qs := ex.queues
 	x := qs.underExamination[s.Conv]
@@ -70,9 +72,9 @@ func (ex *examiner) examineLocked(s *Send) bool {
 	return true
 }
 
-// examine refuses the sends of outsiders, and queues those of the other senders. Their membership may not be
-// published yet, or the conversation has to be loaded, or another node owns the feed by now, which the
-// committer notices.
+// examine refuses the sends of outsiders, and sends whose sender the store could not look up. It queues all other
+// sends: the entry that made the sender a member may not be published yet, or the conversation has to be loaded,
+// or another node owns the feed by now, which the committer notices.
 func (ex *examiner) examine(key im.Key, x *examination) {
 	mem, qs := ex.queues.mem, ex.queues
 	for {

@@ -8,13 +8,12 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Conversations leave memory when nobody has used them for Options.IdleAfter, and earlier when all
-// of them take more than Options.MemoryBytes. One in use never leaves. If those in use alone take
-// more than twice that, no other one is loaded, and its users get overloaded.
+// Conversations leave memory when nobody has used them for Options.IdleAfter, and earlier when all of them take
+// more than Options.MemoryBytes. A conversation in use never leaves. While all of them take more than twice
+// MemoryBytes, no further one is loaded, and its users get overloaded.
 //
-// The clock algorithm chooses the one that leaves: a hand goes round all of them, and takes a
-// conversation that was not used since its last visit. So a use of a conversation costs only a note
-// of its time.
+// The clock algorithm chooses the one that leaves: a hand goes round all of them, and takes a conversation that
+// was not used since its last visit. So a use of a conversation costs only a note of its time.
 
 // sweepSize is how many conversations are looked at under one lock: few enough to hold
 // it for about a millisecond.
@@ -33,12 +32,12 @@ type memory struct {
 	now       func() time.Time
 	idleAfter time.Duration
 
-	mu     sync.Mutex // tier 2; guards convs, sealed, and in every conv the fields that say so
+	mu     sync.Mutex // tier 2; guards the fields below, and in every conv the fields that say so
 	convs  map[im.Key]*conv
 	clock  []*conv // all of convs; hand goes round in it
 	hand   int     // the place of the last look
 	gone   bool    // the owner is out of service: nothing is counted any more
-	sealed bool    // the feed was given away or lost: no send and no move of a cursor is taken any more
+	sealed bool    // the feed was given away or lost: no send, signal or move of a cursor is taken any more
 }
 
 func newMemory(n *node, now func() time.Time, idleAfter time.Duration) *memory {
@@ -116,8 +115,8 @@ func (m *memory) nextLocked() *conv {
 	return m.clock[m.hand]
 }
 
-// evictIdle forgets conversations that nobody has used for a while. A call looks at a sixteenth of them, or
-// at 10,000 if that is more.
+// evictIdle forgets conversations that nobody has used for idleAfter. A call looks at a sixteenth of those in
+// memory, or at 10,000 if that is more.
 func (m *memory) evictIdle() {
 	limit := m.now().Add(-m.idleAfter).Unix()
 	m.mu.Lock()
@@ -133,8 +132,8 @@ func (m *memory) evictIdle() {
 	}
 }
 
-// evictUnused forgets conversations until those of all feeds fit into the budget of the node. It looks at no
-// more than roomLooks of this feed.
+// evictUnused forgets conversations that were not used since the last visit of the hand, until the conversations
+// of all feeds fit into the budget of the node. It looks at no more than roomLooks of this feed.
 func (m *memory) evictUnused() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -97,9 +97,9 @@ func unmention(c *conv, in *info, t *petrelv1.Message, by im.Seq, pos im.Pos) *m
 	return m
 }
 
-// mentions returns the entries that mention u: those above read, in the newest stay of u, and up to the head
-// of at. A former member does not learn how many entries came later (P-8.3). It does not read the store if
-// nobody was mentioned above read.
+// mentions returns the entries that mention u: those above read, in the newest stay of u, and up to the head of
+// at; the lowest maxMentions of them. A former member does not learn how many entries came later (P-8.3).
+// mentions does not read the store if nobody was mentioned above read.
 func (r *reader) mentions(ctx context.Context, c *conv, at point, in *info, u im.User, read im.Seq) (Mentions, error) {
 	found := Mentions{Head: in.members.readableUpTo(u, at.head)}
 	if stays := in.members.staysOf(u); len(stays) > 0 {

@@ -258,7 +258,7 @@ func TestSomeOfManyMentionsAreTold(t *testing.T) {
 	})
 }
 
-// What cannot be read is said to be missing, and keeps nobody from the conversation.
+// If mentions are damaged, the answer says that they are missing, and the conversation can still be read.
 func TestDamagedMentionsAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

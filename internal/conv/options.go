@@ -16,8 +16,8 @@ type Options struct {
 
 	// LookUp checks users before an account (by) writes to them for the first time, or with adding, before it
 	// adds them to a group. The users are of its tenant. An account without a user is the operator. Codes:
-	// no_user; forbidden, with adding, for users who do not let others add them; and those that keep users
-	// from trying names. nil: every user exists.
+	// no_user; forbidden, with adding, for users who do not let this account add them; rate_limited, which keeps
+	// users from trying names. nil: every user exists.
 	LookUp func(ctx context.Context, by im.Account, users []im.User, adding bool) error
 
 	// How long after the time of a message its sender may edit and recall it. 0: 24 hours; below 0: for ever.
@@ -31,8 +31,8 @@ type Options struct {
 	Loaders       int           // goroutines that read conversations from the store; 4
 	WaitingMoves  int           // of cursors, not durable yet, on the whole node; 262,144
 
-	// Holder is the number of this process. In its name the process takes feeds over when Open is called. 0:
-	// no other process shares the store, and New takes all feeds over at once.
+	// Holder is the number of this process, under which it takes feeds over when Open is called. 0: no other
+	// process shares the store, and New takes all feeds over at once.
 	Holder uint64
 
 	// Refused is called with each send that is refused here; nil: nothing is called. It must not

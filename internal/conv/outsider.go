@@ -37,8 +37,10 @@ func (outs *outsiders) knows(key im.Key, u im.User) bool {
 	return c != nil && c.known(u)
 }
 
-// wanted tells whether to load c: somebody who waits for it is no outsider. If there is nobody, it removes c
-// from memory and refuses the queued sends.
+// wanted tells whether to load c. It refuses the queued sends of outsiders and drops their signals. It returns
+// true when a reader uses c, when a queued send or signal is not that of an outsider, when the store cannot tell
+// (err), or when it does not confirm that this node owns the feed. If nothing is left that waits, it removes c
+// from memory.
 func (outs *outsiders) wanted(c *conv) (bool, error) {
 	for {
 		outs.mem.mu.Lock()
@@ -74,8 +76,7 @@ func (outs *outsiders) wanted(c *conv) (bool, error) {
 	}
 }
 
-// part takes those sends of u out of a queue that require membership. Others may have come while the store
-// was asked about u.
+// part divides a queue into the sends of u that require membership, and the rest.
 func part(queue []*Send, u im.User) (theirs, rest []*Send) {
 	for _, s := range queue {
 		if im.User(s.Entry.From) == u && s.needsStanding() {

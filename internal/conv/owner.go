@@ -104,7 +104,7 @@ func (ow *Owner) CarriedMoved() <-chan struct{} { return ow.publisher.carriedMov
 // Unix milliseconds. 0: there is none.
 func (ow *Owner) SetInboxBacklog(timeMs uint64) { ow.inboxLag.oldest.Store(int64(timeMs)) }
 
-// InboxLag returns the age of the oldest change of membership that the inboxes lack.
+// InboxLag returns the age of the oldest commit that the inbox consumer still has to carry; 0: there is none.
 func (ow *Owner) InboxLag() time.Duration { return ow.inboxLag.lag() }
 
 // leave ends the Owner when its committer has ended with err. If the tenure has ended, it calls left while no

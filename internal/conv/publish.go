@@ -46,8 +46,9 @@ type publisher struct {
 	refusals fanout.WakeUps
 }
 
-// finish ends a commit: by the error of the store, the batch is published, refused, or lost. The store calls
-// it; for a batch without an append, the committer does.
+// finish ends a commit. The error of the store decides whether the batch is published, refused or lost; after a
+// failure of the store nothing is answered. The store calls finish; for a batch without an append, the committer
+// does.
 func (p *publisher) finish(b *batch, err error) {
 	switch {
 	case err == nil:
@@ -124,7 +125,7 @@ func (p *publisher) publishHeads(b *batch) {
 	}
 }
 
-// noteChanges writes into the index which conversations a commit changes.
+// noteChanges writes into the index of changes the conversations in which a commit adds rows or moves cursors.
 func (p *publisher) noteChanges(b *batch) {
 	pos := b.pos()
 	p.changes.mu.Lock()
@@ -139,8 +140,9 @@ func (p *publisher) noteChanges(b *batch) {
 	}
 }
 
-// deliver hands entries and answers to fan-out. It runs after publishHeads: fan-out reads the
-// online table, and a session that enters the table later reads the published head.
+// deliver hands entries, receipts and answers to fan-out, and then answers callers without a connection. It runs
+// after publishHeads: fan-out reads the online table, and a session that enters the table later reads the
+// published head.
 func (p *publisher) deliver(b *batch) {
 	for _, sp := range b.spans {
 		p.fan.Deliver(sp.tenant, sp.members, b.items[sp.from:sp.to])
@@ -158,8 +160,8 @@ func (p *publisher) deliver(b *batch) {
 	}
 }
 
-// refuse answers all sends of a batch that was not committed. Its error settles nothing. The committer rolls
-// back to the published state before it builds the next batch.
+// refuse answers all sends, moves of cursors and changes of notes of a batch that was not committed. Its error
+// settles nothing. The committer rolls back to the published state before it builds the next batch.
 func (p *publisher) refuse(b *batch, err error) {
 	p.node.refused.Add(1)
 	if hidden, ok := p.node.warnings.due(p.now()); ok {
@@ -192,9 +194,10 @@ func (p *publisher) refuse(b *batch, err error) {
 	}
 }
 
-// lose ends the tenure of the feed. The sends of b get no answer and go back to the front of their queues:
-// their outcome is unknown, or the store wrote nothing of them (ErrStale). b may be nil. When no commit is
-// under way, the committer leaves with all queued sends (Owner.leave).
+// lose ends the tenure of the feed. The sends of b get no answer and go back to the front of their queues: their
+// outcome is unknown, or the store wrote nothing of them (ErrStale). All waiting moves of cursors and changes of
+// notes are refused. b may be nil. When no commit is under way, the committer leaves with all queued sends
+// (Owner.leave).
 func (p *publisher) lose(b *batch, err error) {
 	var writes []cursorWrite
 	var notes []note.Write
@@ -216,8 +219,8 @@ func (p *publisher) lose(b *batch, err error) {
 	}
 }
 
-// rollBack makes the log's side of conversations forget the batch that the store has refused; false: it has
-// refused none since the last rollBack. No commit is under way.
+// rollBack makes the log's side of conversations forget the batch that the store has refused. It returns false if
+// the store has refused none since the last rollBack. It is called while no commit is under way.
 func (p *publisher) rollBack() bool {
 	for _, c := range p.refused {
 		c.rollBack()

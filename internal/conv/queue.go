@@ -17,7 +17,7 @@ type queues struct {
 	wake       chan struct{} // capacity 1; a token: the committer has something to do
 
 	// Guarded by memory.mu.
-	ring             []*conv                 // conversations with queued sends, in turn
+	ring             []*conv                 // with queued sends; take visits the first ones, letGo adds at the end
 	underExamination map[im.Key]*examination // the sends whose senders are not known as members
 	waiting          int                     // sends not answered
 }
@@ -75,9 +75,9 @@ type work struct {
 // maxRows is the most sends of one conversation in a batch.
 const maxRows = 256
 
-// take moves queued sends into a batch: of each conversation at most maxRows sends or 64 KiB, and about 1 MiB
-// in all. It goes round the ring, so that a hot conversation cannot hold up the others. It appends one work
-// for each conversation to into.
+// take moves queued sends into a batch: of each conversation at most maxRows sends and 64 KiB, but at least one
+// send, and about 1 MiB in all. It goes round the ring, so that a hot conversation cannot hold up the others. It
+// appends one work for each conversation to into.
 func (qs *queues) take(into []work) []work {
 	const maxConvBytes, maxBytes = 64 << 10, 1 << 20
 	qs.mem.mu.Lock()
@@ -102,7 +102,7 @@ func (qs *queues) take(into []work) []work {
 			c.queue = nil // or the sends would live as long as the conversation is in memory
 		}
 		c.queueBytes -= bytes
-		c.uses++ // until published
+		c.uses++ // until release
 		total += bytes
 	}
 	// The taken conversations stay in the state ready, so only the committer touches their logs.
@@ -120,8 +120,8 @@ type scan struct {
 	roots []im.Seq // if any, their threads are read, and not the tail
 }
 
-// unknownRoots returns the roots of those threads of the sends that the committer does not know, at most
-// maxThreads. It leaves out roots that do not exist.
+// unknownRoots returns the roots that the sends name and whose threads the committer does not have in memory, at
+// most maxThreads. It leaves out roots that do not exist.
 func (c *conv) unknownRoots(sends []*Send) []im.Seq {
 	at, in := c.published()
 	var roots []im.Seq
@@ -166,8 +166,8 @@ func (qs *queues) refuse(sends []*Send, e *im.Error) {
 	k.Flush()
 }
 
-// release ends the use of the conversations in done by a batch, counts so many sends as answered, and gives
-// back their bytes.
+// release ends a batch's use of the conversations in done, counts sends as answered, and gives bytes back to the
+// budget.
 func (qs *queues) release(done []work, sends, bytes int) {
 	qs.mem.mu.Lock()
 	defer qs.mem.mu.Unlock()

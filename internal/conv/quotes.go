@@ -20,8 +20,8 @@ const (
 	MaxQuoteBytes = 256
 )
 
-// quotes reads the entries that the rows of a page answer, if u may read them now and they are not in the
-// page. Of more than MaxQuotes it leaves out those that the oldest rows answer. Damaged ones are left out
+// quotes reads the entries that the rows of a page answer, if u may read them now and they are not in the page.
+// Of more than MaxQuotes it leaves out those that the oldest rows answer. Damaged and withheld ones are left out
 // too. Spec: P-5.9.
 func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last im.Seq,
 	p *page) ([]*petrelv1.Quote, error) {
@@ -102,7 +102,7 @@ func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 	return q
 }
 
-// cutText returns the beginning of a text: at most so many bytes, and no part of a character.
+// cutText returns the beginning of s: no more bytes than most, and no part of a character.
 func cutText(s string, most int) string {
 	if len(s) <= most {
 		return s

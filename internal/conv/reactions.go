@@ -95,9 +95,10 @@ func (re *reactions) mayPin(ctx context.Context, c *conv, at point, in *info, x 
 	return err
 }
 
-// Reactions lists the users who reacted to an entry, ascending by user, from the first one after q.After on;
-// with q.Emoji only those who reacted with it. Codes: no_conversation, not_member (of a former member),
-// no_target. Spec: P-5.11.
+// Reactions lists the users who reacted to an entry, ascending by user, from the first one after q.After on; with
+// q.Emoji only those who reacted with it. Reactions reads at most scanLimit users for a page, so a page may be
+// short or empty although More is set. Codes: no_conversation, not_member (of a former member), no_target. Spec:
+// P-5.11.
 func (re *reactions) Reactions(ctx context.Context, by Query,
 	q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
 	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
@@ -153,9 +154,9 @@ func (re *reactions) dropWithheld(ctx context.Context, c *conv, in *info, u im.U
 	return nil
 }
 
-// Pins lists the pinned messages below q.Before that the user may read, descending by seq: at
-// least one, and further ones as long as they fit into MaxPageBytes. Next is the last one of
-// the page if there are others. Codes: no_conversation, not_member (of a former member). Spec: P-5.11.
+// Pins lists the pinned messages that the user may read and that are below q.Before (0: all), descending by seq.
+// A page has one, and further ones as long as they fit into MaxPageBytes. Next is the last one of the page if
+// there are others. Codes: no_conversation, not_member (of a former member). Spec: P-5.11.
 func (re *reactions) Pins(ctx context.Context, by Query, q *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
 	c, at, in, end, err := re.reader.enterAsMember(ctx, by)
 	if err != nil {

@@ -36,8 +36,8 @@ type reader struct {
 	notes     *note.Notes
 }
 
-// open returns a conversation that exists, its point and info, and a function that ends its use.
-// Codes: no_conversation.
+// open returns a conversation that exists, its point and info, and a function that ends its use. Codes:
+// no_conversation, overloaded.
 func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *info, end func(), err error) {
 	if c, err = r.fetch.acquire(ctx, key); err != nil {
 		return nil, point{}, nil, nil, err
@@ -50,9 +50,9 @@ func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *i
 	return c, at, in, func() { r.fetch.release(c) }, nil
 }
 
-// enter is open for the user who asks. A user who never was a member gets the same answer as for a
-// conversation that does not exist, after the same work: one look for the user's record. Codes:
-// no_conversation. Spec: P-8.9.
+// enter is open for the user who asks. A user who never was a member gets the same answer as for a conversation
+// that does not exist, after the same work: one look for the user's record. Codes: no_conversation, overloaded.
+// Spec: P-8.9.
 func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
 	if by.User != "" && !r.outsiders.knows(by.Conv, by.User) {
 		outsider, err := r.outsiders.isOutsider(ctx, by.Conv, by.User)
@@ -66,8 +66,8 @@ func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *in
 	return r.enterKnown(ctx, by.Conv, by.User)
 }
 
-// enterKnown is enter for a user who is already known to be or have been a member: it does not look
-// into the store for the user's record. Codes: no_conversation.
+// enterKnown is enter for a user who is already known to be or have been a member: it does not look into the
+// store for the user's record. Codes: no_conversation, overloaded.
 func (r *reader) enterKnown(ctx context.Context, key im.Key,
 	u im.User) (c *conv, at point, in *info, end func(), err error) {
 	if c, at, in, end, err = r.open(ctx, key); err != nil {
@@ -80,8 +80,8 @@ func (r *reader) enterKnown(ctx context.Context, key im.Key,
 	return c, at, in, end, nil
 }
 
-// enterAsMember is enter for a member or the operator. Codes: no_conversation, not_member (of a former
-// member).
+// enterAsMember is enter for a member or the operator. Codes: no_conversation, overloaded, not_member (of a
+// former member).
 func (r *reader) enterAsMember(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
 	if c, at, in, end, err = r.enter(ctx, by); err != nil {
 		return nil, point{}, nil, nil, err
@@ -176,7 +176,7 @@ func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (
 	return head, stored
 }
 
-// readFor reads the entry q, which is below the published head, as u may read it now: without the content of
+// readFor reads the entry q, which is not above the published head, as u may read it now: without the content of
 // an edit outside of their stays. Every single entry that is shown to a user comes from here. Spec: P-8.3.
 func (r *reader) readFor(ctx context.Context, c *conv, in *info, u im.User, q im.Seq) (*petrelv1.Message, error) {
 	m, err := r.readMessage(ctx, c, in.viewer(u), q)

@@ -232,7 +232,7 @@ func usersOf(list []member) []im.User {
 }
 
 // mayGet tells whether a user gets the stored row of the entry q. A former member does not get a row that was
-// edited after the end of their stay: it has a text that they may not read. They can read the history
+// edited or recalled after the end of their stay: they may not read its present text. They can read the history
 // instead.
 func (u *member) mayGet(q im.Seq, stored []byte) bool {
 	for _, s := range u.stays {

@@ -11,7 +11,8 @@ import (
 // ErrNotOwner says that this node does not own the feed, or not any more.
 var ErrNotOwner = errors.New("feed is owned by another node")
 
-// Refusal turns an error of the store into the error that the client gets; nil into nil.
+// Refusal turns an error of the store into the error that the client gets; nil into nil. Codes: disk_full,
+// damaged; store_stalled for every other error.
 func Refusal(err error) *im.Error {
 	switch {
 	case err == nil:
@@ -55,8 +56,8 @@ func unread(err error) *im.Error {
 // of.
 func noConversation() *im.Error { return &im.Error{Code: im.CodeNoConversation} }
 
-// noTarget refuses a message, edit, recall, reaction or pin that refers to the entry q. The user may not read
-// q, or q is no message for it.
+// noTarget refuses a message, edit, recall, reaction or pin that refers to the entry q, because the user may not
+// read q, or q does not allow it.
 func noTarget(q im.Seq) error {
 	return im.Errorf(im.CodeNoTarget, "entry %d does not exist for you, or does not allow this", q)
 }

@@ -101,8 +101,8 @@ func prepareEditRelations(e *petrelv1.Edit) *im.Error {
 	return nil
 }
 
-// placeIn returns the part of a rel about the thread of the message; nil: there is none. It stays
-// when the rest of the message is removed, so the message keeps its place. Spec: P-5.12.
+// placeIn returns the part of a rel about the thread of the message; nil: there is none. This part stays when the
+// rest of the message is removed, so the message keeps its place. Spec: P-5.12.
 func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
 	if rel.GetThread() == 0 {
 		return nil

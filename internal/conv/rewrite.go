@@ -13,10 +13,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// rewriter admits and makes the edits and recalls of a batch. They rewrite existing rows in the commit of
-// their own entry. One is the target. If the target was edited before, the other one is the entry of the
-// previous edit: its body is outdated, and is removed. A rewritten row keeps its hash for dedupe; its pos is
-// that of the commit that wrote it last.
+// rewriter admits and makes the edits and recalls of a batch. Each of them rewrites one or two existing rows in
+// the commit of its own entry: the target, and, if the target was edited before, the entry of the previous edit,
+// whose body is outdated and is removed. A rewritten row keeps its hash for dedupe; its pos is that of the commit
+// that wrote it last.
 type rewriter struct {
 	editWindow, recallWindow time.Duration // see Options
 
@@ -37,9 +37,9 @@ type target struct {
 	wire  []byte // the row's present wire part
 }
 
-// errNextBatch says that a send must not be decided in the batch being built. It edits a row of
-// that batch, and the members have changed since: users who left before the edit would get the
-// edited row. Or the feed is lost.
+// errNextBatch says that a send must not be decided in the batch being built. The send edits a row of that batch,
+// and the members have changed since: users who left before the edit would get the edited row. Or the feed is
+// lost.
 var errNextBatch = errors.New("the send must not be in this batch")
 
 // admit decides whether the sender may edit or recall an earlier entry as s asks, and notes the
@@ -171,7 +171,8 @@ func (w *rewriter) rewrite(c *conv, s *Send, withheld bool) {
 	}
 }
 
-// relate sets the entry that the message answers, as the rel of an edit says; nil: it stays.
+// relate sets the entry that the message answers to that of by, the rel of an edit, and drops that the message is
+// a forward. If by is nil, nothing changes.
 func (t *target) relate(by *petrelv1.Relations) {
 	if by == nil {
 		return

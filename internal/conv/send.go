@@ -19,19 +19,19 @@ const maxType = 64
 // Send asks for one entry. It belongs to Convs from Submit until its answer.
 type Send struct {
 	Conv im.Key
-	// the other user of a direct conversation, or the user of an inbox; then the first entry creates the
-	// conversation
+	// the other user of a direct conversation, or the user of an inbox. If Peer is set, the first entry creates
+	// the conversation
 	Peer  im.User
 	After im.Seq
 	Keyed bool // sent without after: looked up by a dedupe key
 
-	// Entry is the message with From, ClientMsgId, Type and Body; the owner sets
-	// the rest. An empty From is the server itself.
+	// Entry is the message with From, ClientMsgId, Type, Body and Rel; the owner sets the rest. An empty From is
+	// the server itself.
 	Entry petrelv1.Message
 
-	// Source is the message that a forward copies, Refusal the reason why its sender may not copy
-	// it. The caller of Submit has fetched one of them (FetchSource of package route). A forward
-	// that is stored already is a repeat in either case.
+	// Source is the message that a forward copies, Refusal the reason why its sender may not copy it. FetchSource
+	// of package route sets one of them before Submit. A forward that is stored already is a repeat in either
+	// case.
 	Source  *convpb.Source
 	Refusal *im.Error
 
@@ -39,8 +39,8 @@ type Send struct {
 	// answers s.
 	Create *storepb.Conversation
 
-	// With a Block, s makes no entry, but changes a block: a user of the direct conversation with Peer blocks
-	// the other one, or ends the block. It is not pushed. Spec: P-5.4.
+	// With a Block, s makes no entry, but changes a block: a user of the direct conversation with Peer blocks the
+	// other one, or ends the block. A block is not pushed. Spec: P-5.4.
 	Block *storepb.Block
 
 	// Asked says that an owner on another node got s before, and may still store it: a refusal here
@@ -57,7 +57,7 @@ type Send struct {
 	// the requested change of members, once Entry has only the part that takes effect; else nil
 	asked    *petrelv1.MemberChange
 	forward  *petrelv1.Relations // the requested rel, once Entry is the copy; else nil
-	bytes    int                 // that s counts against the bounds of queues
+	bytes    int                 // of s, that count against the bounds of queues
 	ofMember bool                // the store has said that its sender is or was a member
 }
 
@@ -68,12 +68,12 @@ type Result struct {
 	Counted uint64 // of the entry; 0 if the send has no rel: then its sender can compute it
 	ThreadN uint64 // of the entry
 	Message []byte // of a forward: the wire part of its row
-	Repeat  bool   // it was stored before
+	Repeat  bool   // the entry was stored before this send
 	Err     *im.Error
 }
 
-// Ack returns r as the content of a frame; conv names the conversation to a sender who named a
-// user.
+// Ack returns r as the content of a frame. conv is the id of the conversation, which a sender who named a user
+// needs; it may be empty for other senders. The error is that of a damaged Message.
 func (r Result) Ack(conv string) (*petrelv1.Ack, error) {
 	a := &petrelv1.Ack{Conv: conv, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, ThreadN: r.ThreadN}
 	if r.Message == nil {
@@ -144,7 +144,8 @@ func Prepare(ids *im.IDs, from im.Account, f *petrelv1.Send, maxBody int) (*Send
 	return s, nil
 }
 
-// prepareTargeted takes the body of an edit or a recall. Spec: P-5.3.
+// prepareTargeted checks the body of f, an edit or a recall, and puts it into Entry. Codes: invalid, too_large;
+// unsupported for any other body. Spec: P-5.3.
 func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 	switch body := f.Body.(type) {
 	case *petrelv1.Send_Edit:
@@ -196,9 +197,9 @@ func (s *Send) cut(done *petrelv1.MemberChange) {
 // can take s.
 func (s *Send) Forwards() bool { return s.Entry.Rel.GetForwardOf() != nil }
 
-// stored returns the answer to s, which is stored as the entry m in this row. Without a rel it leaves counted
-// and threadN out, which would lengthen ordinary acks: the client computes counted from the entry before.
-// Spec: P-4.3.
+// stored returns the answer to s, which is stored as the entry m in this row. Without a rel it leaves out counted
+// and threadN, so that ordinary acks stay short: the client computes counted from the entry before. Only the
+// answer to a forward has the row. Spec: P-4.3.
 func (s *Send) stored(m *petrelv1.Message, row []byte) Result {
 	r := Result{Seq: im.Seq(m.Seq), TimeMs: m.TimeMs}
 	if s.Entry.Rel == nil {
@@ -253,12 +254,12 @@ func (s *Send) Size() int {
 		n += len(s.Source.GetText()) + len(s.Source.GetData())
 	}
 	for _, u := range s.Entry.Rel.GetMentions() {
-		n += 16 + len(u) // the string too
+		n += 16 + len(u) // 16: the header of the string
 	}
 	return n
 }
 
-// bodySize returns how many bytes a user's body takes.
+// bodySize returns the bytes of the text or data of m, also of an edit; 0 for every other body.
 func bodySize(m *petrelv1.Message) int {
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Text:
@@ -269,8 +270,8 @@ func bodySize(m *petrelv1.Message) int {
 	return len(m.GetEdit().GetText()) + len(m.GetEdit().GetData())
 }
 
-// Answer answers a send that gets into no batch. It is called once. Sends in a batch get their answers by
-// fan-out, together with the entries.
+// Answer answers a send that is in no batch. It is called once. publisher.deliver or publisher.refuse answers the
+// sends of a batch.
 func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	r = s.outcome(r)
 	switch {

@@ -20,7 +20,7 @@ type node struct {
 	loaders     loaders
 	inFlight    atomic.Int64  // bytes of unanswered sends
 	sendBudget  int64         // for inFlight
-	convBytes   atomic.Int64  // of conversations in memory, about
+	convBytes   atomic.Int64  // of conversations and notes in memory, about
 	convBudget  int64         // for convBytes
 	evicted     atomic.Uint64 // conversations that left memory to make room for others
 	cursorMoves atomic.Int64  // moves of cursors that are not answered

@@ -34,8 +34,8 @@ func (si *signaller) loadedLocked(c *conv) {
 	c.signals = nil
 }
 
-// signalLocked queues a signal for delivery, if its sender may signal and there is room.
-// It is called with memory.mu held.
+// signalLocked queues a signal for delivery, if its sender may signal and the rate of the conversation and the
+// queue allow it. It is called with memory.mu held.
 func (si *signaller) signalLocked(c *conv, s *Signal) {
 	at, in := c.published()
 	from := im.User(s.Signal.From)
@@ -58,8 +58,9 @@ func (si *signaller) signalLocked(c *conv, s *Signal) {
 		func() (*fanout.Signal, []im.User) { return si.recipients(c, s) }})
 }
 
-// recipients returns the users who get a signal of c, by the published members: nobody, if its
-// sender was removed while it waited.
+// recipients returns the users who get a signal of c, by the published members: nobody if the sender was removed
+// while the signal waited, and only the sender if the other user blocks the sender. The sender does not get their
+// own typing.
 func (si *signaller) recipients(c *conv, s *Signal) (*fanout.Signal, []im.User) {
 	if now := si.mem.find(s.Key); now != nil { // c may have left memory and come back
 		c = now

@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Newest says what a sync has of each conversation: how many of the newest messages, whether their quotes and
-// notes, and whether the user's unread mentions.
+// Newest says what a sync adds to the state of each conversation: the number of its newest messages, their
+// quotes, their notes, and the unread mentions of the user.
 type Newest struct {
 	Messages int
 	Refs     bool
@@ -21,9 +21,9 @@ type Newest struct {
 	Mentions bool
 }
 
-// Changed returns the state of one conversation for a sync of a user; nil: nothing has changed
-// since the position that q names. The caller has put the session into the online table before.
-// Spec: P-6.2, P-6.3.
+// Changed returns the state of one conversation for a sync of a user. It returns nil if nothing that the user may
+// notice has changed since q.Since, and if the conversation does not know the user. The caller has put the
+// session into the online table before. Spec: P-6.2, P-6.3.
 func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest Newest) (*petrelv1.ConvState, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.ConvID(q.Conv)}
 	changed, peer, err := ow.changedSince(ctx, key, a.User, q)

@@ -78,11 +78,10 @@ func (c *Cursor) raise(d Cursor) bool {
 
 func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Read == d.Read }
 
-// userCursors holds the cursors of those users of a conversation who have moved
-// one lately. Guarded by memory.mu.
+// userCursors holds the cursors of those users of a conversation who have moved one lately. Guarded by memory.mu.
 //
-// A moved cursor is dirty until a commit takes it. Commits take those of a conversation at most once in flushEvery.
-// The conversation stays in memory until then, and flushEvery longer.
+// A moved cursor is dirty until a commit takes it. Commits take the dirty cursors of a conversation at most once
+// in flushEvery. The conversation stays in memory until a commit has taken all of them, and flushEvery longer.
 type userCursors struct {
 	of      map[im.User]*userCursor
 	dirty   []*userCursor

@@ -92,8 +92,8 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 // different rows if one blocks the other.
 type viewer struct {
 	user    im.User  // "": the operator, who sees all that is stored
-	side    int      // of a direct conversation; -1: of another one
-	members *Members // of another one
+	side    int      // in a direct conversation (sideOf); -1: in any other
+	members *Members // of the conversation
 }
 
 // perViewerFlags are the flags of rows that some viewers do not see as they are stored.

@@ -34,7 +34,7 @@ type Options struct {
 
 	Published func() im.Pos                   // up to where the feed may be read
 	Moved     <-chan struct{}                 // has a token after Published has moved over a commit for the consumer
-	Concerns  func(after, upTo im.Pos) bool   // whether one of these commits may be for the consumer
+	Concerns  func(after, upTo im.Pos) bool   // whether a commit of after+1..upTo may be for the consumer
 	Takes     func(it *storepb.FeedItem) bool // whether an item is for the consumer
 	Lacks     func(timeMs uint64)             // gets the time of the oldest commit to be taken; 0: there is none
 	Begin     func(ctx context.Context)       // is called before the first read
@@ -45,9 +45,9 @@ type Options struct {
 	Take   func(ctx context.Context, items []*storepb.FeedItem, anew bool) error
 	AtOnce int // about how many items Take gets
 
-	// State returns what the consumer stores with its position, in one write: a value, and other records.
-	// StateRead gets the stored value; nil: there is none. It is called in New, and when the record of the
-	// position is read again, because another consumer of this feed and name has stored one.
+	// State returns the data that the consumer stores with its position, in one write: a value, and other
+	// records. StateRead gets the stored value; nil: there is none. New calls StateRead, and so does each later
+	// read of the record of the position.
 	State     func() (value []byte, puts []store.RecordPut)
 	StateRead func(value []byte)
 	Stored    func() // is called when the result of State is stored

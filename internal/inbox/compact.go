@@ -47,7 +47,7 @@ func (l *list) dueToCompact(from int) bool {
 // snapshot gathers the parts of a snapshot while they are folded.
 type snapshot struct {
 	first uint64
-	parts uint32 // so many have come
+	parts uint32 // how many parts have come
 	bytes int
 	items map[im.ConvID]*item
 	named map[nameOf]setting

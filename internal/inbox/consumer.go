@@ -25,8 +25,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Consumer carries changes of membership from the feed to the inboxes. A second consumer, on another node,
-// makes the same entries of the same changes, so dedupe drops them.
+// Consumer carries changes of membership from the feed to the inboxes. It also carries blocks to direct
+// conversations, and keeps the tables of titles, blocks and peers, and the stored index of changes. A second
+// consumer, on another node, makes the same entries of the same changes, so dedupe drops them.
 type Consumer struct {
 	*feed.Consumer
 	convs *conv.Convs
@@ -47,7 +48,7 @@ type Consumer struct {
 // Hooks connect a Consumer with package presence. They are set before Run, and may be nil. Blocked
 // and Wrote must not block.
 type Hooks struct {
-	Blocked func(by im.Account, other im.User)   // by now blocks other, or does not any more
+	Blocked func(by im.Account, other im.User)   // the user by has blocked other, or has ended the block
 	Wrote   func(from im.Account, other im.User) // from has written to other; it may be called more than once
 
 	// LastSeen returns when a was last online, up to the time at. ms is rounded for other users; 0: it is not
@@ -206,7 +207,8 @@ func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem
 	return sends, written, err
 }
 
-// changes turns the membership entries among some rows into inbox entries.
+// changes turns the membership entries among some rows into inbox entries. For a direct conversation it returns
+// the entries by which its users joined, whatever the rows are.
 func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count int) ([]*conv.Send, error) {
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil {

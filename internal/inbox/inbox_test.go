@@ -468,8 +468,7 @@ func TestEntriesComeOnceThoughTheConsumerStartsAgain(t *testing.T) {
 	})
 }
 
-// What a change that was published before the end of the process left to do is
-// done by the next one.
+// A process ends before a published change is carried into the inboxes. The next process carries it.
 func TestChangesBeforeARestartReachTheInboxesBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -161,7 +161,8 @@ func end(f *folding, head im.Seq) *list {
 	return l
 }
 
-// What a compacted inbox calls too old was carried into it before; what is put off was not.
+// A change that a compacted inbox refuses as too_old was carried before. One that it refuses as overloaded was
+// not.
 func TestWhatIsTooOldWasCarried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Consumer{}

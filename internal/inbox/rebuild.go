@@ -13,8 +13,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// rebuild makes the newest inbox entry of each member and former member of a conversation again, with the
-// same ids, so that dedupe drops those that are stored. Of an inbox it makes the blocks again.
+// rebuild makes the newest inbox entry about joining or leaving of each member and former member of a
+// conversation again, with the same ids, so that dedupe drops those that are stored. Of an inbox it makes the
+// blocks again.
 func (c *Consumer) rebuild(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if policy.Of(key.Conv.Kind()).List {
 		return c.blocks(ctx, key, 1, math.MaxUint64)

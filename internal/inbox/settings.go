@@ -143,9 +143,9 @@ func (s *setting) personal() *petrelv1.Personal {
 	return &petrelv1.Personal{Seq: uint64(s.seq), Conv: s.conv, User: s.user, Name: s.name, Value: s.value}
 }
 
-// Settings returns a page of a user's settings, grouped by subject: those that entries of the inbox above
-// after have set, the oldest first. From the second page on it has removed settings, too, as empty values.
-// next is the after of the next page; 0: there is none.
+// Settings returns a page of a user's settings: the oldest ones that entries of the inbox above after have set,
+// grouped and ordered by subject. From the second page on it has removed settings, too, as empty values. next is
+// the after of the next page; 0: there is none.
 func (y *Syncer) Settings(ctx context.Context, a im.Account,
 	after im.Seq) (page []*petrelv1.Settings, next im.Seq, err error) {
 	err = y.withList(ctx, a, func(l *list) error {

@@ -23,8 +23,8 @@ type sums struct {
 	users int // other users with settings
 }
 
-// change brings the sums up to date with s, the new value of its name. before has the sizes of the subject of
-// s, and gets the new one. It subtracts the size of the former value from set.
+// change brings the sums up to date with s, the new value of its name. before has the sizes of the subject of s,
+// and gets the new one. change subtracts the size of the former value from set.
 func (m *sums) change(before sizes, s *setting, set *int) {
 	some := len(before) > 0
 	if size, ok := before[nameHash(s.name)]; ok {

@@ -40,8 +40,8 @@ func (c *Consumer) rangeKey(n int) []byte { return fmt.Appendf(c.indexKey(), "ra
 
 func (c *Consumer) newsKey(step uint64) []byte { return fmt.Appendf(c.indexKey(), "news/%d", step) }
 
-// loadIndex fills the feed's index of changes from the stored index and the later entries of the feed. If
-// that fails, the index has no changes from before the takeover, and syncs read the conversations.
+// loadIndex fills the feed's index of changes from the stored index and the later entries of the feed. If that
+// fails, changes up to the takeover stay unknown to the index, and syncs read the conversations.
 func (c *Consumer) loadIndex(ctx context.Context) {
 	takenOver := c.index.Unknown()
 	err := c.readIndex(ctx, takenOver)

@@ -65,9 +65,10 @@ const (
 	settingsPart      = 64 << 10
 )
 
-// dueToStore tells whether l is to be stored again: the inbox was compacted since; or l has folded 64 more
-// entries, and a 32nd of its conversations and settings (with changed settings, maxRecent entries are
-// enough); or the further entries take a quarter of keepBytes, and a 16th of the bytes of the settings.
+// dueToStore tells whether l is to be stored again. l must be long, and its settings must not exceed
+// maxStoredSettings. Then one of these is enough: the inbox was compacted since; or l has folded 64 more entries,
+// and a 32nd of its conversations and settings (with changed settings, maxRecent entries are enough); or the
+// further entries take a quarter of keepBytes, and a 16th of the bytes of the settings.
 func (l *list) dueToStore() bool {
 	if !l.long() || l.set > maxStoredSettings {
 		return false

@@ -56,7 +56,7 @@ func (y *Syncer) checkFeeds(ctx context.Context, a im.Account, t *storepb.SyncTo
 	return nil
 }
 
-// refute stops the server. The client gets an answer without any conversations.
+// refute ends the service: the store is refuted. It returns the error for the client, store_stalled.
 func (y *Syncer) refute(a im.Account, saw string) error {
 	proof := fmt.Sprintf("a sync token of user %s names %s", a.User, saw)
 	if y.Refute != nil {

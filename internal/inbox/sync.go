@@ -26,9 +26,9 @@ type Syncer struct {
 	Router *route.Router
 	Store  store.Store
 	Refute func(proof string) // ends the service on all nodes; nil: Store.Refute
-	Convs  *conv.Convs        // for the compaction of inboxes; nil: there is none
+	Convs  *conv.Convs        // takes the snapshots of inboxes; nil: no inbox is compacted
 
-	CompactFrom int // least number of entries of an inbox that is compacted; 0: 1024
+	CompactFrom int // from how many entries on an inbox may be compacted (dueToCompact); 0: 1024
 
 	Compacted atomic.Uint64 // inboxes that were compacted here
 
@@ -48,8 +48,9 @@ type Wants struct {
 	Personal bool        // settings of the user
 }
 
-// Sync lists the conversations of a user that changed since token, and the other parts that the client wants.
-// The caller has put the session into the online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
+// Sync lists the conversations of a user that changed since token, and the other parts that the client wants. The
+// caller has put the session into the online table before. Codes: bad_token, and store_stalled if the token
+// refutes the store. Spec: P-6.2, P-6.3.
 //
 // The cost of a page depends on its content. The user's list, which is kept, has the conversations, and the
 // owners' indexes of changes name those that may have changed. Only these are read.
@@ -110,8 +111,8 @@ type pager struct {
 
 	page  petrelv1.SyncPage
 	bytes int       // of newest messages in page
-	read  int       // how many conversations the owners were asked about
-	last  im.ConvID // of these
+	read  int       // how many conversations the page has dealt with
+	last  im.ConvID // the last of these
 }
 
 // full tells whether the page takes no more.
@@ -261,7 +262,7 @@ func newestBytes(state *petrelv1.ConvState) (n int) {
 	return n
 }
 
-// note puts the positions of feeds into the next token. They were read before the conversations of these
+// note puts the positions of feeds into the next token. The positions were read before the conversations of these
 // feeds. It first checks them against the client's token (checkFeeds).
 func (p *pager) note(ctx context.Context, places route.Places) error {
 	if err := p.y.checkFeeds(ctx, p.account, p.token, places); err != nil {

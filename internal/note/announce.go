@@ -82,9 +82,9 @@ func (n *Notes) announceLocked(c *conversation, q im.Seq, note *storepb.Note, by
 	}
 }
 
-// Announce begins the rounds that are due, sends one part of those under way, and sets the timer for its next
-// call. Only the goroutine that publishes a commit may call it, or the committer while no commit is under
-// way.
+// Announce begins the rounds that are due, sends one part of those under way if partEvery has passed since the
+// last part, and sets the timer for its next call. Only the goroutine that publishes a commit may call it, or the
+// committer while no commit is under way.
 func (n *Notes) Announce() {
 	now := time.Now()
 	for _, r := range n.begin(now) {
@@ -192,8 +192,8 @@ func (n *Notes) plan(now time.Time) {
 	}
 }
 
-// announceTo sends a round to those of users who are online and still members. Users who may read all the
-// entries, and have changed none of the notes, get the same frame. Spec: P-8.3.
+// announceTo sends a round to those of users who are online and still members. Users who may read all the entries
+// and have changed none of the notes get the same frame, if no note has a withheld part. Spec: P-8.3.
 func (n *Notes) announceTo(r *round, users []im.User) {
 	c := r.c
 	_, mayRead := c.Audience()

@@ -54,7 +54,7 @@ type loaded interface {
 // Node has the counters of the notes of all feeds of a node.
 type Node struct {
 	Waiting atomic.Int64  // changes without an answer
-	Bytes   *atomic.Int64 // of notes in memory, about
+	Bytes   *atomic.Int64 // a counter to which notes in memory add their bytes, about
 }
 
 // Notes changes and reads the notes of one feed.
@@ -87,12 +87,12 @@ type Change struct {
 	Seq      im.Seq
 	Emoji    string // of the reaction; "": it is a pin
 	Removed  bool
-	TimeMs   uint64  // now, in Unix milliseconds
+	TimeMs   uint64  // of a pin: now, in Unix milliseconds
 	UnseenBy im.User // the user who does not see the entry; "": everybody sees it
 }
 
-// Change makes the change x, and returns when it is durable. The caller keeps the conversation in
-// memory until then. Codes: forbidden; unsettled: overloaded, disk_full, store_stalled. ErrEnded.
+// Change makes the change x, and returns when it is durable. The caller keeps the conversation in memory until
+// Change returns. Codes: forbidden; unsettled: overloaded, disk_full, store_stalled. ErrEnded.
 func (n *Notes) Change(ctx context.Context, key im.Key, in loaded, x *Change) (*petrelv1.NoteResponse, error) {
 	w := &waiting{Change: x, answer: make(chan answer, 1)}
 	if err := n.change(ctx, key, in, w); err != nil {
@@ -174,7 +174,8 @@ func (n *Notes) changeLocked(c *conversation, w *waiting, read stored) (waits bo
 // Queued tells whether notes wait for a commit.
 func (n *Notes) Queued() bool { return n.queued.Load() > 0 }
 
-// Take appends the changed notes that no commit has taken yet, within bounds. Only the committer calls it.
+// Take appends the changed notes that no commit has taken yet, until they have about maxMarks marks. Only the
+// committer calls it.
 func (n *Notes) Take(into []Write) []Write {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -201,7 +202,7 @@ func (n *Notes) Take(into []Write) []Write {
 	return into
 }
 
-// Show lets others read the notes of a durable commit.
+// Show lets others read the notes of a durable commit, and puts the notes into the next round.
 func (n *Notes) Show(writes []Write) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

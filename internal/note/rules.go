@@ -46,8 +46,8 @@ func react(n *storepb.Note, mine []string, emoji string, removed bool) (*storepb
 	return next, append(slices.Clone(mine), emoji), nil
 }
 
-// withholdReaction writes into n, a new version, whether the reaction of u that has changed is withheld.
-// Spec: P-5.4.
+// withholdReaction notes in n, the new version of a note, whether the changed reaction of u is withheld. Spec:
+// P-5.4.
 func withholdReaction(n *storepb.Note, u im.User, emoji string, withheld bool) {
 	n.Withheld = slices.DeleteFunc(n.Withheld, func(x *storepb.WithheldReaction) bool {
 		return x.User == string(u) &&

@@ -29,8 +29,8 @@ type Policy struct {
 	// Leave says that members may leave even if they may not write.
 	Leave bool
 
-	// Members says that users join and leave, and that there is a title. The record and the
-	// members are read from the store. Otherwise they follow from the conversation's id.
+	// Members says that users join and leave, and that there is a title. In the other kinds the users are fixed,
+	// and the id of the conversation is derived from them.
 	Members bool
 	// Pair says that the conversation is one of two users, who may be the same. Each user learns how far the
 	// other has read, and may block the other.
@@ -40,7 +40,7 @@ type Policy struct {
 	List bool
 
 	// Signals says that users send signals, HeldSignals that signals wait for devices that are not connected.
-	// Those of a group do not wait: a user who was removed must get none of them.
+	// Signals of a group do not wait: a user who was removed must get none of them.
 	Signals     bool
 	HeldSignals bool
 }

@@ -16,7 +16,8 @@ const (
 	firstWait = 10 * time.Second // from the first line to the sum of its repeats
 	maxWait   = 10 * time.Minute // for the next sum: while a line repeats, each wait is twice the one before
 	maxLines  = 1024             // that are counted at a time; others are written each time
-	// so many equal lines with a request id are written before repeats are counted: people search for the ids
+	// the number of equal lines with a request id that are written before repeats are counted: people search for
+	// the ids
 	withID = 10
 )
 
@@ -38,7 +39,7 @@ type lines struct {
 // line is one line that may repeat.
 type line struct {
 	due     time.Time     // when its sum is written
-	wait    time.Duration // until then
+	wait    time.Duration // from the first line, or the sum before, to due
 	written int           // how often it was written before repeats were counted
 	count   int           // repeats since the last sum
 	last    slog.Record   // the last of these repeats

@@ -92,8 +92,8 @@ func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *own
 	}}
 }
 
-// ask calls f on the Owner here, or asks the node that owns the
-// conversation, and repeats that until there is an answer.
+// ask calls f on the Owner here, or asks the node that owns the conversation, and repeats that until there is an
+// answer or ctx ends.
 func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query,
 	f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	c.nameOf(reflect.TypeFor[Q]())

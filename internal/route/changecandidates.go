@@ -11,11 +11,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Candidates returns the indexes of the conversations in convs that may have changed since a
-// position of their feed, which since returns. It asks the owners' indexes of changes, and
-// reads no conversation. A conversation whose owner does not answer may have changed. Places
-// has the position of each feed from before its index was read, without the feeds of owners who
-// did not answer. The caller has put the session into the online table before. Spec: P-6.2.
+// Candidates returns the indexes in convs of the conversations that may have changed since a position. The
+// function since gives this position for each feed. Candidates asks the owners' indexes of changes, and reads no
+// conversation. A conversation whose owner does not answer may have changed. Places has the position of each feed
+// from before its index was read, without the feeds of owners who did not answer. The caller has put the session
+// into the online table before. Spec: P-6.2.
 func (c *caller) Candidates(ctx context.Context, a im.Account, convs []im.ConvID,
 	since func(store.Feed) im.Pos) ([]int, Places, error) {
 	if len(convs) == 0 {

@@ -27,8 +27,9 @@ type owners struct {
 	log     *slog.Logger
 }
 
-// here returns the Owner of a feed on this node, after the store has confirmed it: otherwise a node
-// that was cut off would answer from outdated memory. ErrNotOwner: the feed is not here.
+// here returns the Owner of a feed on this node, after the store has confirmed it: otherwise a node that was cut
+// off would answer from outdated memory. ErrNotOwner: the feed is not here. Other errors: the store has not
+// answered.
 func (o *owners) here(ctx context.Context, f store.Feed) (*conv.Owner, error) {
 	ow := o.convs.Owner(f)
 	if ow == nil {
@@ -37,7 +38,8 @@ func (o *owners) here(ctx context.Context, f store.Feed) (*conv.Owner, error) {
 	return ow, o.confirm(ctx, ow)
 }
 
-// confirm asks the store whether ow still is the feed's owner.
+// confirm asks the store whether ow still is the owner of its feed. ErrNotOwner: it is not. Without other nodes
+// it does not ask.
 func (o *owners) confirm(ctx context.Context, ow *conv.Owner) error {
 	if o.cluster == nil {
 		return nil

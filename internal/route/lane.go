@@ -21,9 +21,9 @@ type lane struct {
 	mu      sync.Mutex // tier 3; guards the fields below. memory.mu of conv is taken under it
 	queues  map[im.Key]*queue
 	ready   []*queue // those with something to send to the owner, each once
-	epoch   im.Epoch // of the known owner at the last look at all of them
+	epoch   im.Epoch // of the owner that was known when moveLane ran last
 	tickets map[uint64]asked
-	last    uint64 // ticket, without its feed
+	last    uint64 // the newest ticket, without its feed
 }
 
 // queue holds the sends to one conversation. One group of them is under way to the owner, and the
@@ -32,7 +32,7 @@ type lane struct {
 type queue struct {
 	key     im.Key
 	out     []pending // under way to an owner and not answered, in order
-	wait    []pending // after them
+	wait    []pending // behind out, not under way
 	ready   bool      // it stands in the lane's list
 	epoch   im.Epoch  // of the owner asked
 	at      time.Time // when it was asked
@@ -44,7 +44,7 @@ type queue struct {
 type pending struct {
 	s      *conv.Send
 	ticket uint64 // its name for other nodes; 0: it was sent to none
-	asked  int    // how often it was sent to other nodes
+	asked  int    // how often it was sent to other nodes, without the copies that they gave back
 	bytes  int
 }
 
@@ -113,8 +113,8 @@ func (l *lane) takeLocked(q *queue) []pending {
 	return list
 }
 
-// prependLocked puts sends in front of everything in the lane, those of a conversation in their
-// order. Sends that were under way are sent again after them. Spec: P-4.3.
+// prependLocked puts sends in front of everything in the lane, those of a conversation in their order. Sends of
+// the same conversations that were under way are sent again after them. Spec: P-4.3.
 func (l *lane) prependLocked(sends []*conv.Send) {
 	later := l.queues
 	l.queues = map[im.Key]*queue{}
@@ -130,7 +130,8 @@ func (l *lane) prependLocked(sends []*conv.Send) {
 	l.epoch = 0
 }
 
-// sendLocked puts the next sends of a queue into a packet for the owner.
+// sendLocked puts the next group of a queue into a packet for the owner: at most 256 sends or 64 KiB, but at
+// least one send.
 func (l *lane) sendLocked(f store.Feed, q *queue, to *packet) {
 	const maxRows, maxBytes = 256, 64 << 10
 	n, bytes := 0, 0

@@ -134,7 +134,8 @@ func (r *Router) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open takes a feed over and serves it, and the sends that wait for it here. The cluster calls it.
+// Open takes a feed over and serves it. The sends that wait for the feed in its lane here then go to its Owner.
+// The cluster calls Open.
 func (r *Router) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	epoch, err := r.convs.Open(ctx, f)
 	r.carrier.wake()

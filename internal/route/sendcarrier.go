@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	resendAfter = 2 * time.Second // without an answer; twice as long after each time
-	// the same, for all sends of a conversation: then their outcome is unknown
+	resendAfter = 2 * time.Second // without an answer; the time doubles with each repeat
+	// so long without an answer to any send of a conversation: then the outcome of its sends is unknown
 	giveUp = 10 * time.Second
 	// like giveUp, if the store is out of reach as well: this node may be cut off
 	giveUpAlone = 2 * time.Second
@@ -93,8 +93,8 @@ func (ca *carrier) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.Wa
 	return true
 }
 
-// takeFrom puts the sends that an Owner has not decided into the lane, in front
-// of those that came after them. If the Owner is lost, it tells the cluster.
+// takeFrom puts the sends that an Owner has not answered into the lane, in front of those that came after them.
+// If the Owner is lost, it tells the cluster.
 func (ca *carrier) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
 	l := &ca.lanes[ow.Feed()]
 	l.mu.Lock()
@@ -157,8 +157,8 @@ func (ca *carrier) run(ctx context.Context) {
 	}
 }
 
-// moveLane gives the waiting sends of a feed to the Owner here, or by a
-// packet to the owner's node. With all, it also looks at sends under way.
+// moveLane gives the waiting sends of a feed to the Owner here, or by a packet to the node of the owner. It
+// refuses those that have waited too long with store_stalled. With all, it also looks at sends under way.
 func (ca *carrier) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
 	l := &ca.lanes[f]
 	var over []pending
@@ -346,9 +346,9 @@ func (ca *carrier) answered(from im.Node, ticket uint64, r *fanout.Answer) (fano
 	return p.s.Origin, p.s.Origin.Out != nil
 }
 
-// lostAnswers is called when answers of another node may be lost: those about one
-// conversation, or, with the zero key, about all. The sends that wait for such answers
-// are sent again.
+// lostAnswers is called when answers of another node may be lost: those about one conversation, or, with the zero
+// key, about all. It has all unanswered sends to this conversation, or to all, sent again, whichever node was
+// asked.
 func (ca *carrier) lostAnswers(_ im.Node, about im.Key) {
 	for f := range ca.lanes {
 		l := &ca.lanes[f]

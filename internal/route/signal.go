@@ -52,7 +52,7 @@ func newSignal(key im.Key, s *petrelv1.Signal, sender fanout.Asker) *conv.Signal
 	return &conv.Signal{Key: key, Signal: s, Sender: sender}
 }
 
-// receive gives a signal from another node to the Owner here.
+// receive gives a signal from another node to the Owner here. Without an Owner it drops the signal.
 func (si *signaller) receive(from im.Node, payload []byte) {
 	m := &routepb.Signal{}
 	if err := m.UnmarshalVT(payload); err != nil || len(m.Conv) != len(im.ConvID{}) {

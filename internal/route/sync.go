@@ -182,9 +182,8 @@ func (o *owners) confirmAsked(ctx context.Context, asks []*convpb.Ask) (map[stor
 	return o.confirmFeeds(ctx, feeds)
 }
 
-// readAtOnce is how many conversations of one question are read at once. In a cluster, reads wait
-// for the network of the store. An embedded store needs the processor, which more reads at once
-// would take from messages.
+// readAtOnce returns how many conversations of one question are read at once. In a cluster, reads wait for the
+// network of the store. An embedded store needs the processor, which more reads at once would take from messages.
 func (o *owners) readAtOnce() int {
 	if o.cluster == nil {
 		return 2

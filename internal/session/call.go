@@ -41,8 +41,8 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 	})
 }
 
-// callsAfter returns a function that queues a call after a wait. If refused is set, or
-// the queue has no room by then, job runs without a worker and only answers the refusal.
+// callsAfter returns a function that queues a call after a wait. If refused is set, or the queue has no room
+// after the wait, job runs without a worker and only answers the refusal. Without a wait it returns queueCall.
 func (s *Session) callsAfter(wait time.Duration, refused **im.Error) (queue func(job func()) bool) {
 	if wait == 0 {
 		return s.queueCall

@@ -59,9 +59,9 @@ func askAll[Q, A proto.Message](ctx context.Context, h *Hub, r bus.Request[Q, A]
 	return h.checkAnswers(what, a, failed)
 }
 
-// checkAnswers handles the errors of the nodes that did not answer. If there
-// are other nodes, it only logs the errors: a node that does not answer ends
-// the sessions by itself, see revocationbarrier.go. Its sessions are not counted.
+// checkAnswers handles the errors of the nodes that did not answer. In a cluster it only logs them: a node that
+// does not answer ends the sessions by itself (revocationbarrier.go), and its sessions are not counted. Without a
+// cluster it returns them.
 func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 	switch {
 	case err == nil:
@@ -124,8 +124,8 @@ func (h *Hub) SessionsOf(ctx context.Context, a im.Account) (map[string]int, err
 	return n, nil
 }
 
-// closeHere ends the sessions of a user on this node for which match returns true, and
-// returns how many these are.
+// closeHere ends the sessions of a user on this node for which match returns true. It returns their number,
+// together with those that a recheck has ended shortly before.
 func (h *Hub) closeHere(a im.Account, code im.Code, match func(*fanout.Outbox) bool) int {
 	var k fanout.WakeUps
 	n := 0

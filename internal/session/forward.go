@@ -49,7 +49,7 @@ func (f *forwards) join(k lineKey, send *conv.Send) (first, joined bool) {
 	return !there, true
 }
 
-// take takes the sends of a line, and removes an empty line.
+// take returns the sends of a line, and empties it. If the line is empty already, take removes it.
 func (f *forwards) take(k lineKey) []*conv.Send {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,8 @@ func (f *forwards) endLocked(k lineKey) {
 	}
 }
 
-// lineUp queues the sends that have to wait, and returns the others.
+// lineUp queues the sends that have to wait, and returns the others. If no worker can serve a line, its sends are
+// answered with overloaded.
 func (s *Session) lineUp(sends []*conv.Send, k *fanout.WakeUps) []*conv.Send {
 	f := &s.hub.forwards
 	rest := sends[:0]

@@ -76,7 +76,7 @@ type Refusal struct {
 	What   string        // "hello", "send", or the name of the request
 	Code   im.Code
 	Text   string         // for the client, beside the code
-	Send   *petrelv1.Send // if its conversation did not get it; else nil. Refused must not keep it
+	Send   *petrelv1.Send // a send that was refused before its conversation got it; else nil. Refused must not keep it
 }
 
 // Hub is shared by the sessions of a node.
@@ -223,8 +223,8 @@ func (h *Hub) queueHello(job func()) bool {
 	}
 }
 
-// asyncOn has queue run f, for requestTimeout at most. It returns false
-// if queue does not take it. A panic in f ends only the session of out.
+// asyncOn has queue run f with a context that ends after requestTimeout. It returns false if queue does not take
+// it. A panic in f ends only the session of out.
 func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(context.Context, *fanout.WakeUps)) bool {
 	return queue(func() {
 		var k fanout.WakeUps
@@ -242,7 +242,7 @@ func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(co
 	})
 }
 
-// requestTimeout bounds the context of one hello or request, from its start on a worker.
+// requestTimeout is how long the context of one hello or request lives, from its start on a worker.
 const requestTimeout = 10 * time.Second
 
 // clientError returns err as the client gets it. An error that is not meant for clients goes

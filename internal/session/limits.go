@@ -2,8 +2,8 @@ package session
 
 import "github.com/petrel-im/petrel/internal/conv"
 
-// Limits bound what one connection, user or address can make the server hold. A
-// negative value means no limit. Spec: P-9.
+// Limits bound the resources that one connection, user or address can take of the server. A negative value means
+// no limit. Spec: P-9.
 type Limits struct {
 	Connections          int
 	ConnectionsPerUser   int
@@ -41,7 +41,7 @@ const (
 	unmeteredPerSecond = 100
 	unmeteredBurst     = 1000
 	unmeteredStep      = 50
-	unmeteredBytes     = 4 << 10 // so many bytes of such a frame count as a further frame: an event loop decodes them
+	unmeteredBytes     = 4 << 10 // each 4 KiB of such a frame count as a further frame: an event loop decodes them
 )
 
 // maxMoves is how many moves of cursors of one session may be unanswered. A client

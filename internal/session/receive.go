@@ -26,8 +26,8 @@ func (s *Session) Unread() (n int) {
 	return n
 }
 
-// Receive handles the payload of one frame. The caller must not change b
-// afterwards. It returns false if the session is ending and takes no more frames.
+// Receive handles the payload of one frame. The caller must not change b afterwards. It returns false if the
+// session has ended or ends by this frame; then it takes no more frames.
 func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	if s.ended {
 		return false
@@ -52,10 +52,12 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	return true
 }
 
-// answerMalformed answers an undecodable frame with the settled code invalid, and keeps the
-// connection. If it ended the connection, the client would send the same message on every new one. It
-// returns false, and answers nothing, before the welcome, if the frame has no readable id, and for a
-// text message with bad UTF-8. The frame counts as a send against the rate. Spec: P-2.3, P-2.4.
+// answerMalformed answers an undecodable frame with the settled code invalid, and keeps the connection. An error
+// that ends the connection would have the client send the same message on every new one. The frame counts as a
+// send against the rate; above the rate the answer is rate_limited.
+//
+// answerMalformed returns false, and answers nothing, before the welcome, if the frame has no readable id, and
+// for a text message with bad UTF-8. Spec: P-2.3, P-2.4.
 func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool {
 	enc := s.Out.Encoding()
 	if s.phase.Load() != welcomed ||
@@ -74,9 +76,9 @@ func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool
 	return true
 }
 
-// limitUnmetered limits the pings and refused frames of a session, and
-// returns the error that ends a session with too many. Each of them costs the
-// event loop as much as a send, and no other rate bounds them. Spec: P-9.2.
+// limitUnmetered limits the pings and refused frames of a session. It returns the error that ends a session with
+// too many; nil if there are not, or if the rate of sends is unlimited. Each of these frames costs the event loop
+// as much as a send, and no other rate bounds them. Spec: P-9.2.
 func (s *Session) limitUnmetered() *im.Error {
 	if s.unmetered.Load() < unmeteredStep || s.hub.Limits().SendsPerSecond < 0 {
 		return nil
@@ -155,8 +157,8 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 	return nil
 }
 
-// send checks a send and keeps it for ReadDone. Each send that got room in the window
-// gets exactly one answer, and the answer gives the room back. Spec: P-4.
+// send checks a send and keeps it for ReadDone. Each send that got room in the window gets exactly one answer,
+// and the answer gives the room back. A send without room ends the session (window_exceeded). Spec: P-4.
 func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps) *im.Error {
 	if !s.Out.Window(bytes, s.limits.WindowSends, s.limits.WindowBytes) {
 		return &im.Error{Code: im.CodeWindowExceeded, RetryAfter: time.Second}
@@ -187,8 +189,9 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 	return nil
 }
 
-// ReadDone submits the sends of one read together. The gateway calls it after the
-// last frame of the read.
+// ReadDone submits the sends of one read together. Before that it takes out the forwards, and the sends that must
+// wait for one: a worker submits these later (lineUp). The gateway calls ReadDone after the last frame of the
+// read.
 func (s *Session) ReadDone(k *fanout.WakeUps) {
 	if len(s.sends) == 0 {
 		return

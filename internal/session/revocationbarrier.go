@@ -25,19 +25,19 @@ const (
 	maxSilence = 2 * time.Second
 )
 
-// barrier makes sure that within 5 s of a revocation nothing more reaches the sessions of the revoked
-// tokens, on whichever node they are (P-11.5).
+// barrier makes sure that within 5 s of a revocation nothing more reaches the sessions of the revoked tokens, on
+// whichever node they are (P-11.5).
 //
-// A node that revokes tokens ends their sessions by a request to all nodes (close.go). It may die before
-// that, or the request may be lost. So it also announces the account to all nodes, through the numbered
-// streams, and every node then rechecks the sessions of that account (sessionrechecks.go).
+// A node that revokes tokens ends their sessions by a request to all nodes (close.go). The node may die before
+// the request, or the request may be lost. So the node also announces the account to all nodes, through the
+// numbered streams, and every node then rechecks the sessions of that account (sessionrechecks.go).
 //
-// A node must notice a lost announcement. Twice a second it sends a barrier into the streams to all other
-// nodes. A stream keeps its order, so the answer to a barrier proves that all revocations which the other
-// node announced earlier have been applied here. A node announces a revocation as soon as the store has
-// answered the write, or when it gives the write up, after the timeout of the store (user.Users.change).
-// If the node dies in between, it answers no barrier. While a node does not answer, all sessions are
-// rechecked. While the store does not answer either, sessions get nothing (fanout.Revocations).
+// A node must notice a lost announcement. Twice a second it sends a barrier into the streams to all other nodes.
+// A stream keeps its order, so the answer to a barrier proves that all revocations which the other node announced
+// earlier have been applied here. A node announces a revocation as soon as the store has answered the write, or
+// when it gives the write up, after the timeout of the store (user.Users.change). If the node dies in between, it
+// answers no barrier. While a node does not answer, all sessions are rechecked. While the store does not answer
+// either, sessions get nothing (fanout.Revocations).
 type barrier struct {
 	streams     *stream.Streams
 	otherNodes  func() []im.Node
@@ -82,8 +82,8 @@ func (b *barrier) send(to im.Node, payload []byte, hint stream.Hint) {
 	}
 }
 
-// repeated is the hint of a barrier. The stream may drop the frame: the next barrier
-// asks the same.
+// repeated is the hint of barriers and of their answers. The stream may drop the frame: the next barrier asks the
+// same.
 var repeated = stream.Hint{Optional: true}
 
 func (b *barrier) handle(from im.Node, payload []byte) {

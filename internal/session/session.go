@@ -33,7 +33,7 @@ type Session struct {
 	entered bool       // Out is in the online table
 	closed  bool
 
-	// Only the reader uses these.
+	// Only the reader uses these fields; the worker of the hello sets limits before the welcome.
 	ended         bool
 	forwards      bool         // one of sends is a forward
 	focusRequests uint32       // number of requests to set the focus

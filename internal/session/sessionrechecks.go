@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// recheckDelay delays the recheck of an account. It waits one to two times
-	// this delay, and until the rechecks under way have ended. CloseUser or
-	// CloseDevice usually ends the sessions before that, which costs less.
+	// recheckDelay delays the recheck of an account: the recheck begins after one to two times this delay, when
+	// the rechecks under way have ended. CloseUser or CloseDevice usually ends the sessions before that, which
+	// costs less.
 	recheckDelay = 300 * time.Millisecond
 
-	// maxEnded is how many sessions that rechecks have ended are remembered, the newest ones,
-	// and endedFor is for how long. CloseUser and CloseDevice count these sessions too.
+	// The newest maxEnded sessions that rechecks have ended are remembered for endedFor, because CloseUser and
+	// CloseDevice count them too.
 	maxEnded = 1024
 	endedFor = 10 * time.Second
 
@@ -48,13 +48,13 @@ type rechecker struct {
 	due   chan struct{} // capacity 1; a token: there are accounts to recheck
 	sweep chan struct{} // capacity 1; a token: all sessions are to be rechecked
 
-	// Moments of revocations.
-	storeAnswered atomic.Int64 // when a recheck began that the store has answered
+	// Times of revocations.Now.
+	storeAnswered atomic.Int64 // when the last recheck began that the store has answered
 	sweepWanted   atomic.Int64 // a sweep is wanted that begins at this moment or later; 0: none is
 
-	mu             sync.Mutex // tier 0; guards the fields below
-	noted, waiting map[im.Account]bool
-	ended          []endedSession // by a recheck, oldest first
+	mu             sync.Mutex          // tier 0; guards the fields below
+	noted, waiting map[im.Account]bool // noted after the last call of take, and before it
+	ended          []endedSession      // by a recheck, oldest first
 }
 
 type endedSession struct {
@@ -67,8 +67,9 @@ func newRechecker(us *user.Users, t *fanout.Table, r *fanout.Revocations, perSec
 		sweep: make(chan struct{}, 1)}
 }
 
-// account puts the sessions of an account in doubt, and has them rechecked soon. A session
-// that is not in the online table yet checks its token itself, after it has entered the table.
+// account puts the sessions of an account in doubt, and has them rechecked soon. If too many accounts wait for
+// that, it does so with all sessions. A session that is not in the online table yet checks its token itself,
+// after it has entered the table.
 func (r *rechecker) account(a im.Account) {
 	list := r.table.Of(a)
 	if len(list) == 0 {

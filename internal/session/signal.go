@@ -44,8 +44,8 @@ func (s *Session) rareStateOrNew() *rareState {
 	return s.rare
 }
 
-// signal passes a signal on, and answers it. The answer comes before any look-up, so it
-// is the same, after the same time, whether or not the conversation exists. Spec: P-13.1.
+// signal passes a signal on, and answers it. The answer waits for no read of the store and does not depend on the
+// conversation, so it is the same, after the same time, whether or not the conversation exists. Spec: P-13.1.
 func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 	key, err := s.checkSignal(f)
 	if err == nil && !s.Out.Signals {

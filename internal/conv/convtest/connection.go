@@ -17,8 +17,8 @@ type Screen struct {
 	Out *fanout.Outbox
 }
 
-// Online enters a user into the online table. wants set what the client asks for before it is in the table,
-// because from then on other goroutines read that.
+// Online enters a user into the online table. wants set the wishes of the client before its outbox is in the
+// table: from then on other goroutines read them.
 func (n *Node) Online(u im.User, wants ...func(*fanout.Outbox)) *Screen {
 	f := fanout.NewFlusher(func() {})
 	s := &Screen{t: n.T, Out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, f, 1<<20)}

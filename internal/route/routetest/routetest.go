@@ -79,8 +79,8 @@ func Start(t testing.TB, ids ...im.Node) *Cluster {
 	return c
 }
 
-// New makes a cluster without nodes on a store, which the caller closes. The nodes end
-// with the test, before what the caller has given to t.Cleanup.
+// New makes a cluster without nodes on a store, which the caller closes. The nodes end with the test, before the
+// functions that the caller gave to t.Cleanup earlier.
 func New(t testing.TB, st store.Store) *Cluster {
 	c := &Cluster{T: t, Store: st, Net: localbus.New(), Nodes: map[im.Node]*Node{}}
 	t.Cleanup(func() {
