@@ -119,7 +119,7 @@ func TestEveryCodeHasAConnectCodeOfItsStatus(t *testing.T) {
 	}
 }
 
-// What went wrong inside stays in the log. Spec: P-9.4.
+// The cause of an internal error stays in the log. Spec: P-9.4.
 func TestInternalErrorsNameTheLineOfTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -253,7 +253,7 @@ func fullOf(t *testing.T, a im.Account) *share.Queue {
 	return full
 }
 
-// What reads a lot waits for the turn of its user, by whichever method it is asked for.
+// A call that reads a lot waits for the turn of its user, in every protocol.
 func TestReadsOfUsersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -276,7 +276,7 @@ func TestReadsOfUsersTakeTurns(t *testing.T) {
 	})
 }
 
-// What reads a lot with an admin key waits for the turn of this key.
+// A call with an admin key that reads a lot waits for the turn of this key.
 func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -94,7 +94,7 @@ func TestBodiesOfStrangersAreSmall(t *testing.T) {
 	})
 }
 
-// What is read of a body that nobody may send.
+// counted is a body without an end. It counts the bytes that the server reads of it.
 type counted struct{ n int }
 
 func (c *counted) Read(p []byte) (int, error) { c.n += len(p); return len(p), nil }
@@ -470,7 +470,8 @@ func TestSmallAnswersOfOneCallerAreBounded(t *testing.T) {
 	})
 }
 
-// A client of HTTP/2 that opens no window gets no answer. What it was to get counts as long.
+// A client of HTTP/2 that opens no window gets no answer. The bytes of the answer count
+// until then.
 func TestAnswersThatWaitForAWindowCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -139,8 +139,8 @@ func TestWhatOperatorsAndStrangersDoIsRecorded(t *testing.T) {
 	})
 }
 
-// What an operator asks for is answered when its record is durable, and not at all if
-// it cannot be recorded.
+// A call of an operator is answered when its record is durable, and not at all if it cannot
+// be recorded.
 func TestActThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := newAuditedWorld(t)

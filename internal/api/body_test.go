@@ -25,8 +25,8 @@ func TestAnswersWithTokensAreKeptNowhere(t *testing.T) {
 	})
 }
 
-// What HTTP itself cannot read is the caller's fault, and no error of ours.
-// Spec: P-12.3.
+// A body that HTTP itself cannot read is the caller's fault, and no error of ours. Spec:
+// P-12.3.
 func TestBodyThatHTTPCannotReadIsInvalid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

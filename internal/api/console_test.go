@@ -12,8 +12,8 @@ import (
 )
 
 // A page that is loaded again ends what it has asked. Its operator would look for a store
-// that stalls, and ten of these in a minute would be an incident. Who guesses passwords and
-// hangs up is refused all the same.
+// that stalls, and ten of these in a minute would be an incident. A stranger who guesses
+// passwords and hangs up is refused all the same.
 func TestCallThatItsCallerHasEndedIsNotKeptAsRefused(t *testing.T) {
 	var kept []im.Code
 	s := &Server{o: Options{Refused: func(r Refusal) { kept = append(kept, r.Code) }}, Refusals: measure.NewCounts(im.Codes()...)}

@@ -92,7 +92,7 @@ func TestDescriptionHasOneFormOfEachField(t *testing.T) {
 	})
 }
 
-// What the schema has and no server does yet says so wherever it is read.
+// The pages say of a part of the schema that no server has yet that it is coming.
 func TestDocsSayWhatIsComing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

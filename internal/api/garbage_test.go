@@ -8,8 +8,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Whatever a stranger sends is the stranger's mistake: it is refused with a code that
-// says so, and no line of the log asks the operator to act.
+// Any garbage of a stranger is the stranger's mistake: the server refuses it with a code
+// that says so, and no line of the log asks the operator to act.
 func TestWhatStrangersSendIsNoErrorOfOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -173,8 +173,8 @@ func TestAnswersAreForgottenAfterAnHour(t *testing.T) {
 	})
 }
 
-// Who has the database has neither the tokens nor what a guess of a password
-// could be checked with quickly.
+// A copy of the database has neither the tokens nor a hash that makes it quick to check
+// guesses of a password.
 func TestKeptAnswersGiveNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -39,8 +39,8 @@ func (w *world) do(method, path string, header map[string]string, body []byte) (
 
 const getUser = "/petrel.v1.AdminService/GetUser"
 
-// Whatever finds an error, us or Connect, it has the catalogue's form.
-// Spec: P-12.2, P-12.3.
+// Every error has the form of the catalogue, also one that Connect finds. Spec: P-12.2,
+// P-12.3.
 func TestEveryFailureHasTheFormOfTheCatalogue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What a user has set is bounded: by itself, of one thing, of other users, and in all. Who
-// is at a bound can still change and remove what is there. Spec: P-8.10.
+// The settings of a user are bounded: each one by itself, those of one thing, those of
+// other users, and all together. A user who is at a bound can still change and remove
+// settings. Spec: P-8.10.
 func TestBoundsOfSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -134,7 +135,8 @@ func TestChangesOfSettingsAtOnceKeepTheBounds(t *testing.T) {
 	}
 }
 
-// Settings count as what a user has stored. What an admin key sends does not. Spec: P-9.2.
+// Settings count as stored bytes of the user. Messages that an admin key sends do not.
+// Spec: P-9.2.
 func TestSettingsCountAsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

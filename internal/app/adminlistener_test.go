@@ -20,7 +20,7 @@ func (s *server) ask(method, addr, path, auth, body string) (int, string) {
 	return s.do(q)
 }
 
-// Whoever reaches listen.http reaches nothing of the operator's. Spec: P-10.8.
+// A client that reaches listen.http reaches nothing of the operator's. Spec: P-10.8.
 func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 	s := start(t, t.TempDir())
 	_, answer := s.redeem(s.SetupLink())

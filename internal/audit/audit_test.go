@@ -242,7 +242,7 @@ func TestVerifyNoticesWhatWasDoneToTheLog(t *testing.T) {
 	}
 }
 
-// Whoever verifies a long log waits for a turn with each part of it.
+// A verification of a long log waits for a turn with each part of it.
 func TestVerifyTakesATurnForEachPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := audit.New(audit.Options{Part: 2}, newStore(t, vfs.NewMem()), "a")
@@ -473,8 +473,8 @@ func TestRecordOfUnknownOutcomeIsThereOnce(t *testing.T) {
 	})
 }
 
-// On a full disk who waits for a record is refused. What nobody waits for is written
-// later.
+// On a full disk a call that waits for its record is refused. Records without a waiting
+// call are written later.
 func TestFullDiskRefusesAndKeeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(t, vfs.NewMem())

@@ -95,7 +95,7 @@ func TestKilledNodeIsSucceeded(t *testing.T) {
 			if took > 3500*time.Millisecond {
 				t.Errorf("took %v, want 3.5s at most", took)
 			}
-			// What keeps the parts even moves as well.
+			// Some feeds move only to keep the parts even.
 			if moved := w.db.epochs() - before; moved > lost+12 {
 				t.Errorf("%d takeovers for %d feeds", moved, lost)
 			}
@@ -968,7 +968,7 @@ func TestWaitReturnsWhenTheFeedIsElsewhere(t *testing.T) {
 	})
 }
 
-// Who is told of a higher epoch closes the feed.
+// An owner that hears of a higher epoch closes the feed.
 func TestOwnerThatIsToldOfAHigherEpochCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -282,7 +282,7 @@ func TestRoutesReturnWithTheirNode(t *testing.T) {
 		if took := w.settled(5 * time.Second); took > 2*time.Second {
 			t.Errorf("took %v", took)
 		}
-		// What it says on the bus does not make up for its row.
+		// Its messages on the bus do not make up for its row.
 		a.conn.set(func(c *connection) { c.cut = true })
 		time.Sleep(10 * time.Second)
 		if n := len(edge.c.Status().Unowned); n != im.Partitions {

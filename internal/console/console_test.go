@@ -135,7 +135,8 @@ func refusal(at time.Time, user im.User, id string) *Refusal {
 	return &Refusal{At: at, What: "send", Code: im.CodeRateLimited, Account: im.Account{Tenant: 1, User: user}, ClientMsgID: id, Address: netip.MustParseAddr("192.0.2.7")}
 }
 
-// Who is refused a thousand times in a second leaves room for others.
+// The refusals of a user who is refused a thousand times in a second leave room for those
+// of others.
 func TestGreedyUserWashesNobodyOut(t *testing.T) {
 	var r Refusals
 	now := time.Unix(1_795_262_400, 0)

@@ -44,8 +44,8 @@ func TestPageOfHistoryReadsWhatItAnswers(t *testing.T) {
 	})
 }
 
-// Whoever left and came back got the text of an edit that was made while they were
-// away. Spec: P-8.3.
+// A user who left and came back got the text of an edit that was made while they were away.
+// Spec: P-8.3.
 func TestEditsMadeWhileAUserIsAwayStayUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -132,8 +132,8 @@ func (w *world) readsAll(key im.Key, u im.User, want []string) (left bool) {
 	return state.Left
 }
 
-// A message, a removal and an edit of the message can come in one commit. Who was removed
-// is pushed the message as it was before. Spec: P-8.3.
+// A message, a removal and an edit of the message can come in one commit. The removed user
+// gets the message as it was before the edit. Spec: P-8.3.
 func TestAnEditIsNotPushedToWhoLeftBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -161,9 +161,9 @@ func TestAnEditIsNotPushedToWhoLeftBeforeIt(t *testing.T) {
 	})
 }
 
-// A user who joins after a message gets an edit of it without what it says: pushed, alone or among
-// other entries of one commit, and in every reading. Who was there before gets it whole.
-// Spec: P-8.3.
+// A user who joins after a message gets an edit of it without its text: pushed, alone or among
+// other entries of one commit, and in every page. A user who was there before gets it whole. Spec:
+// P-8.3.
 func TestAnEditShowsNoMoreThanItsTarget(t *testing.T) {
 	for name, batches := range map[string][]int{"one by one": {1, 1, 1, 1, 1, 1, 1, 1}, "in one batch": {8}, "in two batches": {3, 5}} {
 		t.Run(name, func(t *testing.T) {

@@ -346,7 +346,7 @@ func TestRefusedReactionsAreForgotten(t *testing.T) {
 	})
 }
 
-// What is answered survives a crash.
+// A reaction or pin that was answered survives a crash.
 func TestReactionsThatWereAnsweredSurviveACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -367,7 +367,7 @@ func TestReactionsThatWereAnsweredSurviveACrash(t *testing.T) {
 	})
 }
 
-// Who has left learns nothing of what was done later. Spec: P-5.11, P-8.3.
+// A user who has left learns of no later reaction or pin. Spec: P-5.11, P-8.3.
 func TestLeaversSeeNoLaterNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -118,7 +118,8 @@ func TestLimitsBehindAProxyAreTheClients(t *testing.T) {
 	}
 }
 
-// A proxy that is not named in listen.trusted_proxies is logged once. What strangers write is not.
+// A proxy that is not named in listen.trusted_proxies is logged once. A header that a stranger
+// writes is not logged.
 func TestAProxyThatIsNotTrustedIsLoggedOnce(t *testing.T) {
 	for _, c := range []struct {
 		peer, header string
@@ -203,7 +204,7 @@ func TestAProxyThatSpeaksHTTP10IsNamed(t *testing.T) {
 }
 
 // A request for WebSocket from which a proxy has taken Upgrade and Connection is answered with
-// that, and logged once. Whoever only opens the address is not logged.
+// that, and logged once. A request that only opens the address is not logged.
 func TestAProxyThatDropsTheUpgradeIsNamed(t *testing.T) {
 	s := serve(t, Options{}, noLimits())
 	for i, key := range []string{"", "dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZQ=="} {

@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// What strangers write before anybody knows who they are: frames on both transports, the
-// PROXY header, and the headers by which requests are let in. kind chooses one of them.
+// The input is what strangers write before they have logged in: frames on both transports,
+// the PROXY header, and the headers by which requests are let in. kind chooses one of them.
 func FuzzConnection(f *testing.F) {
 	for _, b := range []string{
 		string(slices.Concat(masked(text, `{"a":1}`), masked(opText, `{`), masked(fin|opPing, "p"), masked(fin, `}`))),

@@ -170,7 +170,7 @@ func TestTLSIsModernAndStays(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, a browser makes no page of the answer, and puts it into none.
+// A browser shows no answer of the server as a page, nor within one.
 func TestBrowsersMakeNothingOfAnswers(t *testing.T) {
 	s := serve(t, Options{}, noLimits())
 	for _, c := range []struct{ method, path, host string }{

@@ -113,7 +113,7 @@ func TestNewConnectionsOfASourceAreRateLimited(t *testing.T) {
 	e.come("203.0.113.1", "too many new connections")
 }
 
-// Who opens connections and says nothing keeps nobody out: the oldest of those
+// A client that opens connections and sends nothing keeps nobody out: the oldest of those
 // that are silent for long enough make room.
 func TestSilentConnectionMakesRoom(t *testing.T) {
 	for _, c := range []struct {

@@ -82,8 +82,8 @@ func (s sending) Context() any             { return s.c }
 func (s sending) Peek(int) ([]byte, error) { return []byte("more"), nil }
 func (s sending) Discard(int) (int, error) { return 4, nil }
 
-// What comes after the end of a connection is thrown away, so that the peer can read why
-// it ended. Somebody who never was welcomed is not read for long then.
+// Bytes that come after the end of a connection are thrown away, so that the peer can read
+// why it ended. From a peer that was never welcomed the server does not read for long then.
 func TestPeersAreReadForAWhileAfterTheEnd(t *testing.T) {
 	l := &loop{g: &Gateway{}}
 	l.g.o.setDefaults()

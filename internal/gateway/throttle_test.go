@@ -28,8 +28,8 @@ func oneReadASecond(t *testing.T, h http.HandlerFunc) *server {
 	return serve(t, Options{Handler: h}, lim)
 }
 
-// Whoever has sent too much waits, and is cut off if it would be for too long: the server
-// reads what an address may send, over however many connections.
+// A client that has sent too much waits, and is cut off if the wait would be too long: the
+// server reads as much as an address may send, over however many connections.
 func TestStrangersAreReadSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := noLimits()
@@ -94,7 +94,7 @@ func TestStrangersWhoSendTooMuchAreCutOff(t *testing.T) {
 	})
 }
 
-// What others send after a request of somebody who is known does not wait.
+// Bytes of others that come after a request of a known user do not wait.
 func TestWhoIsVouchedForIsReadAtOnce(t *testing.T) {
 	t.Parallel()
 	s := oneReadASecond(t, func(_ http.ResponseWriter, r *http.Request) { rate.Vouch(r.Context()) })

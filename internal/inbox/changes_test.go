@@ -263,7 +263,7 @@ func TestSyncWithNewestBoundsItsPages(t *testing.T) {
 	})
 }
 
-// Who left is told nothing of what comes later, not even that something came.
+// A user who left hears nothing of later entries, not even that there are some.
 func TestALeaverIsToldNothingThatCameLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -468,8 +468,8 @@ func TestEntriesComeOnceThoughTheConsumerStartsAgain(t *testing.T) {
 	})
 }
 
-// What a change that was published before the end of the process left to do is
-// done by the next one.
+// A change was published, and the process ended before the inboxes had it. The next process
+// carries it into them.
 func TestChangesBeforeARestartReachTheInboxesBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

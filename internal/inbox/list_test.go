@@ -161,7 +161,8 @@ func end(f *folding, head im.Seq) *list {
 	return l
 }
 
-// What a compacted inbox calls too old was carried into it before; what is put off was not.
+// An entry that a compacted inbox refuses as too old was carried into it before; one that
+// it puts off was not.
 func TestWhatIsTooOldWasCarried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Consumer{}

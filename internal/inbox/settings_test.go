@@ -162,8 +162,8 @@ func TestLongInboxIsReadOnce(t *testing.T) {
 	}
 }
 
-// Whoever holds the settings from before a change sees no part of it, and what
-// a list kept is what a new one finds.
+// A holder of the settings from before a change sees no part of the change, and a kept list
+// has the same settings as one that is folded anew.
 func TestSettingsFoldTheSameKeptOrNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -273,8 +273,8 @@ func TestFormerMemberIsNotToldALaterTitle(t *testing.T) {
 	}
 }
 
-// The list comes in pages. Whatever changes while they are read, before or
-// behind the place reached, is told in them or by the next sync.
+// The list comes in pages. A change while they are read, before or behind the place
+// reached, is in them or in the next sync.
 func TestSyncInPagesLosesNothingThatChangesBetweenThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

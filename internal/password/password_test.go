@@ -82,8 +82,8 @@ func wantLimited(t *testing.T, what string, err error, code im.Code, least, most
 	}
 }
 
-// What strangers ask for does not hold up a device that is known, and the other
-// way round the bound holds as well.
+// Logins of strangers do not hold up a known device, and logins of known devices do not
+// hold up strangers.
 func TestHashesThatWaitAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, known := range []bool{false, true} {

@@ -38,7 +38,7 @@ func TestStolenPasswordsAreRefused(t *testing.T) {
 	}
 }
 
-// What is no such file is refused at the start.
+// A file that is no list of stolen passwords is refused at the start.
 func TestFileThatHasNoStolenPasswordsIsRefused(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "stolen")
 	if err := checkStolen(name); err == nil {

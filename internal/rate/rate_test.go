@@ -367,7 +367,8 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-// What costs more takes more tokens at once, or none, and waits for all of them.
+// A request of a higher cost takes several tokens at once, or none, and waits for all of
+// them.
 func TestClaimOfSeveralTokens(t *testing.T) {
 	var all Table[string]
 	l := Per(60, time.Minute, 100)

@@ -240,8 +240,8 @@ func TestANewOwnerPushesNoSnapshot(t *testing.T) {
 	})
 }
 
-// Whom an entry mentions gets it from the next owner too, whatever is in focus, and finds
-// it among the unread ones there. Spec: P-5.13.
+// A mentioned user gets the entry from the next owner too, whatever is in focus, and finds
+// it among the unread mentions there. Spec: P-5.13.
 func TestF8ANewOwnerPushesMentionsWhateverTheFocus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := routetest.StartPair(t)

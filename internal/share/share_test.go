@@ -148,9 +148,9 @@ func TestDoGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-// What a user used is forgotten in the end, or the memory would grow with each one. Of
-// those who use little few are remembered at any time, however many there are: each
-// connection reads a little when it begins, and then nothing for hours.
+// The use of a user is forgotten in the end; otherwise the memory would grow with each
+// user. Of the users who use little, few are remembered at any time, however many there
+// are: each connection reads a little when it begins, and then nothing for hours.
 func TestUsersAreForgotten(t *testing.T) {
 	for _, c := range []struct {
 		name        string

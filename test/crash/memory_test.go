@@ -38,7 +38,7 @@ func container(t *testing.T, mib int) (procs string) {
 }
 
 // A server in a small container that gets far more than it can take refuses work, and is not
-// killed by the system. What it has acked is there.
+// killed by the system. Every message that it has acked is there.
 func TestServerInASmallContainerIsNotKilled(t *testing.T) {
 	for _, mib := range []int{64, 128} {
 		t.Run(fmt.Sprint(mib), func(t *testing.T) {

@@ -82,8 +82,8 @@ func (l *ledger) acked(x *sent, seq uint64) error {
 	return nil
 }
 
-// attempted notes that a send goes out. What refused an earlier attempt does not say what
-// becomes of this one. Spec: P-4.8.
+// attempted notes that a send goes out. The refusal of an earlier attempt does not decide
+// this one. Spec: P-4.8.
 func (l *ledger) attempted(x *sent) {
 	l.denied = slices.DeleteFunc(l.denied, func(y *sent) bool { return y.key() == x.key() })
 }

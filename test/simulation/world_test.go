@@ -102,7 +102,7 @@ func (w *world) openStore(d *disk) *pebblestore.Store {
 	return st
 }
 
-// say notes what happens, for whoever reads a failure.
+// say notes what happens, for the reader of a failure.
 func (w *world) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

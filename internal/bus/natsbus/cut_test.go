@@ -18,8 +18,8 @@ import (
 )
 
 // proxy passes connections to a server, until it is cut: then nothing passes,
-// and nobody is told. What was open when it heals stays dead, as it does behind
-// a router that has forgotten it.
+// and neither side gets an error. A connection that was open before it heals stays dead, as
+// it does behind a router that has forgotten the connection.
 type proxy struct {
 	net.Listener
 	to string

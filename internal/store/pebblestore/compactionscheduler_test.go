@@ -16,7 +16,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
 
-// What Pebble says of the tables that it writes.
+// The categories under which Pebble writes tables.
 const (
 	byFlush      vfs.DiskWriteCategory = "pebble-memtable-flush"
 	byCompaction vfs.DiskWriteCategory = "pebble-compaction"

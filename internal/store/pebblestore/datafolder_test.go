@@ -183,7 +183,7 @@ func TestUnmountedVolumeIsNotTakenForANewStore(t *testing.T) {
 		}
 		mustClose(t, mustOpen(t, o))
 	}
-	// Who means it deletes the marker that the error names.
+	// An operator who means it deletes the marker that the error names.
 	if err := errors.Join(os.RemoveAll(o.Dir), os.Remove(place{fs: o.withDefaults().FS, dir: o.Dir}.markers()[0])); err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestF20SyncErrorPoisons(t *testing.T) {
 			}
 			mu.Unlock()
 			_ = st.Close() // abandoned
-			// What was not acked is unknown: it may be there.
+			// The fate of a message without an ack is unknown: it may be there.
 			for what, left := range map[string]*vfs.MemFS{"kept": killed(fs), "lost": unplugged(fs)} {
 				again, err := Open(busy(left))
 				if err != nil {

@@ -154,7 +154,7 @@ func TestOlderFilesWrittenOverTheFolderAreNoticed(t *testing.T) {
 	}
 }
 
-// What happens to a folder in its life makes no copy of it.
+// The usual changes of a folder do not make the store take it for a copy.
 func TestFolderThatIsNoCopyIsServed(t *testing.T) {
 	o := onDisk(t)
 	for what, do := range map[string]func(){

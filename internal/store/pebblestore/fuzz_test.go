@@ -12,9 +12,10 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// What a start, a repair or a restore reads that is not Pebble's own: kind chooses one of
-// the decoders. Nothing panics or takes memory without bound. What has a checksum is also
-// read as if it fitted: disks, and people with editors, write what they like.
+// The input is a file that a start, a repair or a restore reads and that is not Pebble's
+// own: kind chooses one of the decoders. None panics or takes memory without bound. A file
+// with a checksum is also read as if the checksum fitted: disks, and people with editors,
+// may write any bytes.
 func FuzzFiles(f *testing.F) {
 	inv := inventory{Turn: 7, Manifests: []manifest{newManifest("MANIFEST-000001", []byte("x"))}, Logs: []uint64{2, 4}}
 	var slot [slotBytes]byte

@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// What a start picks from the log is what a replay of the log would show.
+// A start reads the same state from the log as a replay of the log would show.
 func TestLogIsReadAsAReplayWouldReadIt(t *testing.T) {
 	o := Options{Dir: "data", FS: vfs.NewMem(), BallastBytes: -1}.withDefaults()
 	read := func(replay bool) *finding {

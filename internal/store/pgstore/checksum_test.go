@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Whatever a read meets that is not what was stored under its key is damage: a
-// bit that flipped, a value that was cut, one that stands under another key.
+// A read finds damage if the value is not the one that was stored under its key: a bit has
+// flipped, the value was cut, or it stands under another key.
 func TestValueThatWasNotStoredSoIsCorrupt(t *testing.T) {
 	c, other := conv(1, 0), conv(1, 1)
 	ctx := t.Context()

@@ -165,8 +165,8 @@ func TestStandbyThatLaggedIsNotServed(t *testing.T) {
 	}
 }
 
-// A standby that has all goes on by itself, and the one that was the primary
-// before is not used again, whoever names it.
+// A standby that has all goes on by itself, and the former primary is not used again, even
+// if a node names it.
 func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newTwins(t)
@@ -218,7 +218,7 @@ func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
 	f.add(t, st, 1)
 }
 
-// What others have committed since a failover hides what is missing: the feed is
+// Commits of other nodes since a failover could hide that commits are missing: the feed is
 // as far as before, and has other commits there.
 func TestCommitsThatCameSinceHideNothing(t *testing.T) {
 	t.Parallel()
@@ -330,8 +330,8 @@ func TestServerThatDoesNotTellWhoItIs(t *testing.T) {
 	wantErr(t, "holders", err, store.ErrFailed)
 }
 
-// What was asked of a lower generation before a higher one was known may be
-// answered after it.
+// A database of a lower generation may answer a query after a higher generation became
+// known.
 func TestAnswerOfALowerGenerationIsNotBelieved(t *testing.T) {
 	st, r := one(t)
 	f := newFeedWriter(t, st, 1)

@@ -99,7 +99,7 @@ func TestLookupSeesWhatWasThereBeforeIt(t *testing.T) {
 	})
 }
 
-// Who gives up keeps nobody else from an answer.
+// A caller that gives up keeps no other caller from the answer.
 func TestLookupsOutliveTheirReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &table{}

@@ -144,7 +144,7 @@ func TestF6OutcomeIsSettledByTakeover(t *testing.T) {
 }
 
 // TestF6TakeoverWaitsForTheCommitInDoubt has the statement under way on the
-// server when its connection is lost. What is read then is not the outcome.
+// server when its connection is lost. A row that is read then does not show the outcome.
 func TestF6TakeoverWaitsForTheCommitInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		name, end string
@@ -230,7 +230,7 @@ func TestF6WarningIsAnUnknownOutcome(t *testing.T) {
 	if w.pos != 2 {
 		t.Errorf("takeover: at %d, want 2", w.pos)
 	}
-	// What the takeover has seen is on the standby.
+	// The rows that the takeover has read are on the standby.
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -325,8 +325,8 @@ func TestF6OnlyAnErrorSaysThatNothingWasWritten(t *testing.T) {
 	}
 }
 
-// F7: whoever reads a feed while it is trimmed, or behind a trim that was cut, is
-// told what is gone: the floor is durable before anything below it goes.
+// F7: a reader of a feed that is being trimmed, or whose trim was cut, is told which
+// commits are gone: the floor is durable before anything below it goes.
 func TestF7FloorOfAFeedIsRaisedBeforeAnythingGoes(t *testing.T) {
 	st, r := one(t)
 	const upTo, last = 2200, 2500
