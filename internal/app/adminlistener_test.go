@@ -78,7 +78,7 @@ func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 	}
 }
 
-// Nothing but what has a handler is there, for no method that nobody needs.
+// Only paths with a handler are there, and only for methods that somebody needs.
 func TestNoFolderIsServed(t *testing.T) {
 	s := start(t, t.TempDir())
 	for _, addr := range []string{s.HTTPAddr().String(), s.AdminAddr().String()} {

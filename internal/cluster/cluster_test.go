@@ -155,7 +155,7 @@ func TestF19StoppedNodeIsSucceededAndFindsOut(t *testing.T) {
 			}
 		}
 		time.Sleep(25 * time.Second)
-		// It still believes that it owns the feed; what decides is the store.
+		// It still believes that it owns the feed; the store decides.
 		if at, _, ok := b.c.Route(feed); at != "b" || !ok {
 			t.Fatalf("the stopped node has heard that %q owns the feed", at)
 		}

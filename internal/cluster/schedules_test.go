@@ -46,8 +46,8 @@ func TestF5DatabaseThatWentBackIsBelieved(t *testing.T) {
 	})
 }
 
-// F28: what a newer node says beyond what is known here is no reason to
-// distrust it, and all see who runs what.
+// F28: unknown fields of a newer node are no reason to distrust it, and all see who runs
+// what.
 func TestF28NodesOfTwoReleasesRunTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -291,8 +291,8 @@ func TestRoutesReturnWithTheirNode(t *testing.T) {
 	})
 }
 
-// F19: what an owner says that has not found out yet keeps nobody from
-// succeeding the one who took its feed.
+// F19: an owner that has not noticed the takeover of its feed says that it owns it. This
+// keeps no node from succeeding the new owner.
 func TestF19ClaimsOfAnEarlierEpochDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

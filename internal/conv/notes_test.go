@@ -216,7 +216,7 @@ func TestWhoMayReactAndPin(t *testing.T) {
 	})
 }
 
-// ListPins reads a page at a time: what is pinned may take megabytes. Spec: P-5.11.
+// ListPins reads a page at a time: the pinned messages may take megabytes. Spec: P-5.11.
 func TestPinsAreReadInPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

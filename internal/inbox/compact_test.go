@@ -111,8 +111,8 @@ func TestCompactedInboxSaysTheSame(t *testing.T) {
 	})
 }
 
-// A device that was away while the inbox was compacted is told everything anew: what was
-// removed meanwhile is not known any more. One that knew all of it is told nothing twice.
+// A device that was away while the inbox was compacted is told everything anew: settings
+// removed meanwhile are not known any more. One that knew all of it is told nothing twice.
 // Spec: P-8.10.
 func TestDeviceBehindACompactedInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

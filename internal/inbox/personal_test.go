@@ -199,7 +199,7 @@ func TestManySettingsAreToldInPages(t *testing.T) {
 }
 
 // Several devices sync at any time, also from the middle of an older sync, while
-// settings change, the server starts anew and what is stored of lists is lost.
+// settings change, the server starts anew and the stored lists are lost.
 func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()

@@ -98,7 +98,7 @@ var asvsStates = []string{"kept", "partly", "operator", "not yet", "no subject"}
 
 var asvsRow = regexp.MustCompile(`(?m)^\| (V[^|]*) \| ([^|]*) \|(.*)\|(.*)\|$`)
 
-// asvsTable checks the rows: every requirement once, and what is kept has a test.
+// asvsTable checks the rows: every requirement once, and each one that is kept has a test.
 func asvsTable(f file) (found []string) {
 	seen := map[string]int{}
 	for _, m := range asvsRow.FindAllStringSubmatch(f.text, -1) {

@@ -802,8 +802,8 @@ func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestAListIsToldThatIsSetWhileAPolicyChanges: what is read for the list is out of date
-// then, and is read again.
+// TestAListIsToldThatIsSetWhileAPolicyChanges: the presence read for the list is out of
+// date then, and is read again.
 func TestAListIsToldThatIsSetWhileAPolicyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

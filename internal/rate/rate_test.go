@@ -242,7 +242,7 @@ func TestTableIsAsLargeAsItsUse(t *testing.T) {
 	wantLimited(t, "a key of a table that has shrunk", all.Take(now, -1, one), im.CodeRateLimited)
 }
 
-// Also who only asks is not refused for the time by which the clock was set back.
+// A user who only asks is not refused either for the time by which the clock was set back.
 func TestClockThatIsSetBackLocksNobodyOutWhoAsks(t *testing.T) {
 	var all Table[string]
 	one := Per(1, time.Minute, 1)

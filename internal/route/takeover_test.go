@@ -16,8 +16,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
-// answered before, and each of its messages is stored once.
+// F6: a takeover shows the outcome of a commit of unknown outcome. Nobody is answered
+// before, and each of its messages is stored once.
 func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
 	for what, stored := range map[string]bool{"it is stored": true, "it is not": false} {
 		t.Run(what, func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestABrokenFeedIsTakenOver(t *testing.T) {
 	})
 }
 
-// A block reaches the owner from any node, and what a new owner pushes once more is
-// withheld as well. Spec: P-5.4.
+// A block reaches the owner from any node, and an entry that a new owner pushes once more
+// is withheld as well. Spec: P-5.4.
 func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := routetest.StartPair(t)

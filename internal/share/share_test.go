@@ -28,7 +28,7 @@ func start(t *testing.T, o share.Options) *share.Queue {
 	return q
 }
 
-// A user whose jobs are expensive waits for their own jobs: who asks for little gets
+// A user whose jobs are expensive waits for their own jobs: a user who asks for little gets
 // every other job done at once, however much the greedy one has queued before.
 func TestLittleGoesBeforeMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,8 @@ func TestJobsTakeTurns(t *testing.T) {
 	}
 }
 
-// The job is chosen when it is its turn: who comes meanwhile and has used less goes first.
+// The job is chosen when it is its turn: a user who comes meanwhile and has used less goes
+// first.
 func TestTurnsGoToWhoHasUsedLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := share.NewTurns(1)

@@ -46,7 +46,7 @@ func share(sorted []time.Duration, of float64) time.Duration {
 }
 
 // besideOthers lets worlds run at the same time. With -times they run one after the other:
-// what a fault costs is measured then.
+// then the cost of each fault is measured.
 func besideOthers(t *testing.T) {
 	if *repeat == 0 {
 		t.Parallel()

@@ -81,8 +81,8 @@ func TestServerInASmallContainerIsNotKilled(t *testing.T) {
 	}
 }
 
-// onDisk is a data folder that is on no file system in memory: what is there counts for the
-// container.
+// onDisk is a data folder that is on no file system in memory: files in memory would count
+// for the container.
 func onDisk(t *testing.T) string {
 	t.Helper()
 	build, err := filepath.Abs(filepath.Join("..", "..", "build"))

@@ -200,7 +200,7 @@ func (r *rollback) restored(int) {
 	r.start()
 }
 
-// renew accepts that what came after is lost.
+// renew accepts that the later messages are lost.
 func (r *rollback) renew() {
 	r.t.Helper()
 	r.mustCLI("repair", "--new-history")

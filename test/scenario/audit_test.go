@@ -266,7 +266,7 @@ func (w *world) auditReaders(readings map[*user][]reading) {
 	}
 }
 
-// auditSends checks that what was acked is there and what was refused is not.
+// auditSends checks that acked messages are there and refused ones are not.
 func (w *world) auditSends(c *auditedConv, sends []sendKey, byKey map[sendKey]uint64) {
 	w.t.Helper()
 	conv, p, rows := c.conv, c.place, c.rows

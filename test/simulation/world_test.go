@@ -237,7 +237,7 @@ func (n *node) end(kill bool) {
 	n.w.mu.Unlock()
 }
 
-// freeze stops a node: what it does is seen by nobody, and it sees nothing.
+// freeze stops a node: nobody sees its actions, and it sees nothing.
 func (n *node) freeze() { n.door.set(true) }
 
 func (n *node) thaw() {

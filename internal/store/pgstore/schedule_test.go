@@ -357,8 +357,8 @@ func TestF7FloorOfAFeedIsRaisedBeforeAnythingGoes(t *testing.T) {
 	r.do(`COMMIT`)
 }
 
-// TestSeqGivenTwiceIsRefused: what breaks an invariant takes nobody with it,
-// and its feed takes nothing more until somebody has read it again.
+// TestSeqGivenTwiceIsRefused: a commit that breaks an invariant does not make other commits
+// fail, and its feed takes nothing more until it was read again.
 func TestSeqGivenTwiceIsRefused(t *testing.T) {
 	st, r := one(t)
 	w, healthy := newFeedWriter(t, st, 1), newFeedWriter(t, st, 2)
