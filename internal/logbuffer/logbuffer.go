@@ -70,9 +70,9 @@ func (b *Writer) Dropped() uint64 {
 	return b.dropped
 }
 
-// Close waits until one write of the waiting lines has ended, and then returns true. Lines that this write fails
-// to write are dropped. After patience it returns false: a write may still be under way, or follow. Later lines
-// are dropped.
+// Close lets b write the waiting lines a last time, and returns true when this write has ended. Lines that it
+// fails to write are dropped. If patience passes first, Close returns false: a write may still be under way, or
+// follow. Later lines are dropped.
 func (b *Writer) Close(patience time.Duration) (ended bool) {
 	b.mu.Lock()
 	b.closed = true

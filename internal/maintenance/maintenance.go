@@ -245,8 +245,8 @@ func (m *Maintenance) Move(ctx context.Context, p im.Partition, to int) (*petrel
 		TookMs: uint32(time.Since(began).Milliseconds())}, nil
 }
 
-// Finalize raises the level of the stored format to that of this program, if all nodes can read it. Codes:
-// not_now.
+// Finalize raises the level of the stored format to that of this program, if all nodes can read it.
+// Codes: not_now.
 //
 // A node that starts checks the level, writes its row, and checks the level again. Finalize raises the level,
 // waits, and then reads the rows again. So one of the two sees the other. If Finalize sees an older node then, it

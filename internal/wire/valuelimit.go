@@ -9,8 +9,8 @@ import (
 
 // MaxValues is the largest number of values in a request of a user. In JSON these are the objects, the lists and
 // the commas outside of texts, in protobuf the fields, at any depth. The largest request names 1,000 users. A
-// value can be as small as 2 bytes, so without a bound a frame of 345 KiB would cost the decoder 20 ms. Spec:
-// P-2.3, P-12.7.
+// value can be as small as 2 bytes, so without a bound a frame of 345 KiB would cost the decoder 20 ms.
+// Spec: P-2.3, P-12.7.
 const MaxValues = 4096
 
 // valueBytes is the size of the smallest value.
