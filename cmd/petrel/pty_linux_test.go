@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPTY makes a terminal: what is written to the second file is read from the first one.
+// openPTY makes a terminal: bytes written to the second file are read from the first one.
 func openPTY(t *testing.T) (outside, inside *os.File) {
 	t.Helper()
 	outside, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

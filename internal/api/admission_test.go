@@ -32,7 +32,7 @@ import (
 const refresh = "/petrel.v1.AuthService/Refresh"
 
 // Nothing that a stranger sends is decompressed, by no protocol, and nobody gets
-// a compressed answer: what is small on the wire is small in memory.
+// a compressed answer: a message that is small on the wire is small in memory.
 func TestNothingIsDecompressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

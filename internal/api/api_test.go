@@ -100,7 +100,7 @@ type world struct {
 	free   uint64       // what the disk has left
 }
 
-// cheapPasswords are hashed with little work: what it costs is the subject of package user.
+// cheapPasswords are hashed with little work: package user tests the cost of a hash.
 var cheapPasswords = password.Work{Memory: 8, Time: 1, Threads: 1}
 
 func newWorld(t testing.TB) *world {

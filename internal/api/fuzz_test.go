@@ -14,8 +14,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// The bodies of all methods, in each codec, with and without the right to call them. What
-// a caller sends is never a fault of the server: no answer is internal, and no ERROR is in
+// The bodies of all methods, in each codec, with and without the right to call them. No
+// request of a caller is a fault of the server: no answer is internal, and no ERROR is in
 // the log.
 func FuzzBodies(f *testing.F) {
 	w := newWorld(f)

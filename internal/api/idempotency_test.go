@@ -227,8 +227,8 @@ func TestKeptLoginIsNoOracle(t *testing.T) {
 	})
 }
 
-// A repeat costs a hash, as a login does: who repeats without end is stopped
-// before the hash, by address or, with a token, by user.
+// A repeat costs a hash, as a login does: endless repeats are refused before the hash, by
+// address or, with a token, by user.
 func TestRepeatsWithAPasswordAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -151,7 +151,7 @@ func TestClaimOfADeadNodeEnds(t *testing.T) {
 		if err != nil || again.Msg.Key != two.Msg.Key {
 			t.Errorf("repeated: %v, %v", again, err)
 		}
-		// The dead one was only slow: what it keeps now is too late.
+		// The dead one was only slow: an answer that it keeps now comes too late.
 		if err := dead.keep(ctx, &petrelv1.CreateKeyResponse{Key: "pk_late"}); !errors.Is(err, store.ErrChanged) {
 			t.Errorf("an answer that comes behind the end of its claim: %v", err)
 		}

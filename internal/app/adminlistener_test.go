@@ -20,7 +20,7 @@ func (s *server) ask(method, addr, path, auth, body string) (int, string) {
 	return s.do(q)
 }
 
-// Whoever reaches listen.http reaches nothing of the operator's. Spec: P-10.8.
+// A client that reaches listen.http reaches nothing of the operator's. Spec: P-10.8.
 func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 	s := start(t, t.TempDir())
 	_, answer := s.redeem(s.SetupLink())
@@ -78,7 +78,7 @@ func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 	}
 }
 
-// Nothing but what has a handler is there, for no method that nobody needs.
+// Only paths with a handler are there, and only for methods that somebody needs.
 func TestNoFolderIsServed(t *testing.T) {
 	s := start(t, t.TempDir())
 	for _, addr := range []string{s.HTTPAddr().String(), s.AdminAddr().String()} {

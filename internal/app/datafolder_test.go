@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Who reads the data folder reads every message.
+// A reader of the data folder reads every message.
 func TestOpenDataFolderIsClosed(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir)
@@ -74,7 +74,8 @@ func TestOpenDataFolderIsClosed(t *testing.T) {
 	}
 }
 
-// Who may write to the folder of the data gets no secret by a file or a link of theirs.
+// A user who may write to the folder of the data cannot plant a file or a link there that
+// gives them a secret.
 func TestSecretsAreNotWrittenIntoFilesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	theirs, link := filepath.Join(dir, "theirs"), filepath.Join(dir, setupFile)

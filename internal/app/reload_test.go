@@ -379,8 +379,8 @@ func TestReloadTakesTheRootsOfTheBus(t *testing.T) {
 	}
 }
 
-// What an operator has set by the API stays when a certificate is renewed.
-// A start may take long, and what changes after the configuration was read counts.
+// A value that an operator has set by the API stays when a certificate is renewed. A start
+// may take long, and a change after the configuration was read counts.
 func TestChangeDuringTheStartIsTakenOver(t *testing.T) {
 	s := startConfigured(t, "", func(c *configured) { c.configure("[limits]\nsend_burst = 9\n") })
 	eventually.True(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })

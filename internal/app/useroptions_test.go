@@ -7,8 +7,8 @@ import (
 	"github.com/petrel-im/petrel/internal/config"
 )
 
-// A proxy on the same host brings strangers to a listener on the loopback. What is configured for
-// them closes registration.
+// A proxy on the same host brings strangers to a listener on the loopback. So an option that is
+// for strangers or for proxies closes registration.
 func TestRegistrationIsOpenOnlyWhereNoOtherHostComes(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -48,8 +48,8 @@ func TestNoNodeExceedsItsPart(t *testing.T) {
 	}
 }
 
-// What must move is the part of the node that joins or leaves. The rest is the
-// price of even parts.
+// Only the part of the node that joins or leaves must move. The other moves are the price
+// of even parts.
 func TestJoiningAndLeavingMoveLittle(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 8, 16} {
 		must, moved := 0, 0

@@ -95,7 +95,7 @@ func TestKilledNodeIsSucceeded(t *testing.T) {
 			if took > 3500*time.Millisecond {
 				t.Errorf("took %v, want 3.5s at most", took)
 			}
-			// What keeps the parts even moves as well.
+			// Some feeds move only to keep the parts even.
 			if moved := w.db.epochs() - before; moved > lost+12 {
 				t.Errorf("%d takeovers for %d feeds", moved, lost)
 			}
@@ -155,7 +155,7 @@ func TestF19StoppedNodeIsSucceededAndFindsOut(t *testing.T) {
 			}
 		}
 		time.Sleep(25 * time.Second)
-		// It still believes that it owns the feed; what decides is the store.
+		// It still believes that it owns the feed; the store decides.
 		if at, _, ok := b.c.Route(feed); at != "b" || !ok {
 			t.Fatalf("the stopped node has heard that %q owns the feed", at)
 		}
@@ -968,7 +968,7 @@ func TestWaitReturnsWhenTheFeedIsElsewhere(t *testing.T) {
 	})
 }
 
-// Who is told of a higher epoch closes the feed.
+// An owner that hears of a higher epoch closes the feed.
 func TestOwnerThatIsToldOfAHigherEpochCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -168,8 +168,8 @@ func holders(t *testing.T, st store.Store) map[store.Feed]store.Holder {
 	return out
 }
 
-// A standby was promoted, and the primary from before is there still. Whoever uses
-// it gives it up when a peer knows better, and whoever starts on it is not let in.
+// A standby was promoted, and the primary from before is there still. A node that uses it
+// gives it up when a peer knows better, and no node can start on it.
 func TestPrimaryFromBeforeAFailoverHasNoNodes(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Own(t, pgtest.Options{})

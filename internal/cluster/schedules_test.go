@@ -46,8 +46,8 @@ func TestF5DatabaseThatWentBackIsBelieved(t *testing.T) {
 	})
 }
 
-// F28: what a newer node says beyond what is known here is no reason to
-// distrust it, and all see who runs what.
+// F28: unknown fields of a newer node are no reason to distrust it, and all see who runs
+// what.
 func TestF28NodesOfTwoReleasesRunTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -282,7 +282,7 @@ func TestRoutesReturnWithTheirNode(t *testing.T) {
 		if took := w.settled(5 * time.Second); took > 2*time.Second {
 			t.Errorf("took %v", took)
 		}
-		// What it says on the bus does not make up for its row.
+		// Its messages on the bus do not make up for its row.
 		a.conn.set(func(c *connection) { c.cut = true })
 		time.Sleep(10 * time.Second)
 		if n := len(edge.c.Status().Unowned); n != im.Partitions {
@@ -291,8 +291,8 @@ func TestRoutesReturnWithTheirNode(t *testing.T) {
 	})
 }
 
-// F19: what an owner says that has not found out yet keeps nobody from
-// succeeding the one who took its feed.
+// F19: an owner that has not noticed the takeover of its feed says that it owns it. This
+// keeps no node from succeeding the new owner.
 func TestF19ClaimsOfAnEarlierEpochDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -249,8 +249,8 @@ func pinned(w *world, key im.Key, u im.User) (seqs []uint64) {
 	return seqs
 }
 
-// What a blocked user does to messages shows to themselves alone, also after the block, and
-// takes nothing from the other one but what was theirs to take. Spec: P-5.4, P-5.11.
+// The reactions and pins of a blocked user show to this user alone, also after the block.
+// The user takes none away from the other one, except their own. Spec: P-5.4, P-5.11.
 func TestNotesOfABlockedUserAreWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -342,8 +342,8 @@ func TestReceiptsEndWithABlock(t *testing.T) {
 	})
 }
 
-// What is withheld stays so when its sender repeats it after the block, and an edit or a
-// recall of it shows nothing either. Spec: P-4.4, P-5.4.
+// A withheld message stays withheld when its sender repeats it after the block, and an edit
+// or a recall of it shows nothing either. Spec: P-4.4, P-5.4.
 func TestWithheldStaysWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

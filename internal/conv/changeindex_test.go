@@ -82,8 +82,8 @@ func TestIndexOfChangesLeavesNothingOut(t *testing.T) {
 	}
 }
 
-// What is saved in turns, and loaded again, leaves nothing out that changed up to the
-// last save.
+// An index that is saved in turns, and loaded again, leaves out no conversation that
+// changed up to the last save.
 func TestSavedIndexOfChangesLeavesNothingOut(t *testing.T) {
 	w := newTouched(t, 6000, 512)
 	news, ranges := map[int][]byte{}, map[int][]byte{}

@@ -89,7 +89,7 @@ func (w *world) commits() im.Pos {
 	return w.owner().Published()
 }
 
-// F13: what n members read within a second is one commit.
+// F13: the reads of n members within a second are one commit.
 func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -129,7 +129,7 @@ func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
 	})
 }
 
-// F13: what is answered is durable, and nobody sees what is not.
+// F13: an answered move is durable, and nobody sees a move that is not.
 func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -446,7 +446,7 @@ func TestDeliveredAloneTellsStrangersNothing(t *testing.T) {
 }
 
 // A store that refuses has written nothing: the movers hear it, the cursor is
-// where it was, and what comes later is taken.
+// where it was, and later moves are taken.
 func TestRefusedMoveLeavesTheCursorWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -123,7 +123,7 @@ func TestAfterDecidesHowFarARepeatIsLookedFor(t *testing.T) {
 	})
 }
 
-// Who was removed could count the entries that followed: the refusals of an after have the
+// A removed member could count the entries that followed: the refusals of an after have the
 // head. Spec: P-4.7, P-8.3.
 func TestRefusalsOfAnAfterTellAFormerMemberNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ func textOf(s string, rel *petrelv1.Relations) *petrelv1.Message {
 	return &petrelv1.Message{Body: &petrelv1.Message_Text{Text: s}, Rel: rel}
 }
 
-// What a message does not use costs it nothing, and changes nothing of it.
+// A field that a message does not use costs it nothing, and does not change its hash.
 func TestMessageWithoutRelIsHashedFromItsTypeAndBodyAlone(t *testing.T) {
 	h := hasher{[16]byte{1, 2, 3}}
 	if got, want := h.body(textOf("hello", nil)), h.sum([]byte("\x00thello")); got != want {

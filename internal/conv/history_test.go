@@ -44,8 +44,8 @@ func TestPageOfHistoryReadsWhatItAnswers(t *testing.T) {
 	})
 }
 
-// Whoever left and came back got the text of an edit that was made while they were
-// away. Spec: P-8.3.
+// A user who left and came back got the text of an edit that was made while they were away.
+// Spec: P-8.3.
 func TestEditsMadeWhileAUserIsAwayStayUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -132,8 +132,8 @@ func (w *world) readsAll(key im.Key, u im.User, want []string) (left bool) {
 	return state.Left
 }
 
-// A message, a removal and an edit of the message can come in one commit. Who was removed
-// is pushed the message as it was before. Spec: P-8.3.
+// A message, a removal and an edit of the message can come in one commit. The removed user
+// gets the message as it was before the edit. Spec: P-8.3.
 func TestAnEditIsNotPushedToWhoLeftBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -161,9 +161,34 @@ func TestAnEditIsNotPushedToWhoLeftBeforeIt(t *testing.T) {
 	})
 }
 
-// A user who joins after a message gets an edit of it without what it says: pushed, alone or among
-// other entries of one commit, and in every reading. Who was there before gets it whole.
-// Spec: P-8.3.
+// A change of roles alone leaves it as it was who may read a message: the content of a later edit reaches no
+// member who joined after its target. Spec: P-8.3.
+func TestEditAfterAChangeOfRolesShowsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := convtest.NewGroup()
+		group := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}, {User: "bob"}}})
+		group.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+		for _, s := range []*conv.Send{
+			group, convtest.Message(key, "alice", "k2", 1, "two"), convtest.Add(key, "add", "carol"),
+			convtest.Entry(key, "roles", &petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: "bob", Role: petrelv1.Role_ROLE_ADMIN}}}),
+		} {
+			w.MustSend(s)
+		}
+		bob, carol := w.Online("bob"), w.Online("carol")
+		w.MustSend(edit(key, "alice", "e5", 2, "secret"))
+		if got := carol.Got(); !cmp.Equal(got, []string{"5:edit of 2 "}) {
+			t.Errorf("carol, who joined after the message, was pushed %q", got)
+		}
+		if got := bob.Got(); !cmp.Equal(got, []string{"5:edit of 2 secret"}) {
+			t.Errorf("bob was pushed %q", got)
+		}
+	})
+}
+
+// A user who joins after a message gets an edit of it without its text: pushed, alone or among
+// other entries of one commit, and in every page. A user who was there before gets it whole. Spec:
+// P-8.3.
 func TestAnEditShowsNoMoreThanItsTarget(t *testing.T) {
 	for name, batches := range map[string][]int{"one by one": {1, 1, 1, 1, 1, 1, 1, 1}, "in one batch": {8}, "in two batches": {3, 5}} {
 		t.Run(name, func(t *testing.T) {

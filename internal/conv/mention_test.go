@@ -91,8 +91,8 @@ func TestMentionsAreUnreadUntilTheyAreReadOrRecalled(t *testing.T) {
 	})
 }
 
-// Who was removed could count the entries that followed: the answer to a move of a cursor had
-// the head. Spec: P-8.3.
+// A removed member could count the entries that followed: the answer to a move of a cursor
+// had the head. Spec: P-8.3.
 func TestCursorTellsAFormerMemberNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -135,7 +135,7 @@ func TestEditsKeepWhomAMessageNames(t *testing.T) {
 	})
 }
 
-// What is named has one form: the sender's own copy equals everybody's.
+// A list of names has one form: the sender's own copy equals everybody's.
 func TestNamesOfASendAreChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		many := make([]string, 51)
@@ -282,7 +282,7 @@ func TestDamagedMentionsAreMissing(t *testing.T) {
 	})
 }
 
-// Who blocks another user is not mentioned by them. Spec: P-5.4.
+// A blocked user does not mention the one who blocks them. Spec: P-5.4.
 func TestABlockedUserMentionsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

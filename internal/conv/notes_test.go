@@ -216,7 +216,7 @@ func TestWhoMayReactAndPin(t *testing.T) {
 	})
 }
 
-// ListPins reads a page at a time: what is pinned may take megabytes. Spec: P-5.11.
+// ListPins reads a page at a time: the pinned messages may take megabytes. Spec: P-5.11.
 func TestPinsAreReadInPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -346,7 +346,7 @@ func TestRefusedReactionsAreForgotten(t *testing.T) {
 	})
 }
 
-// What is answered survives a crash.
+// A reaction or pin that was answered survives a crash.
 func TestReactionsThatWereAnsweredSurviveACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -367,7 +367,7 @@ func TestReactionsThatWereAnsweredSurviveACrash(t *testing.T) {
 	})
 }
 
-// Who has left learns nothing of what was done later. Spec: P-5.11, P-8.3.
+// A user who has left learns of no later reaction or pin. Spec: P-5.11, P-8.3.
 func TestLeaversSeeNoLaterNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -40,7 +40,7 @@ func TestAnOutsidersSendTellsNothing(t *testing.T) {
 	})
 }
 
-// What an outsider asks and sends costs one look for their record, whether the
+// Each request and each send of an outsider costs one look-up of their record, whether the
 // conversation is in memory, is not, or does not exist.
 func TestAnOutsiderCostsOneLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

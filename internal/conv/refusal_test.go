@@ -58,7 +58,7 @@ func TestARefusedCreationIsNoRepeat(t *testing.T) {
 }
 
 // A send that was tried before is not stored behind a later one of the same user, though that
-// one is only in the next batch. What other users have sent is not asked for.
+// one is only in the next batch. Later messages of other users do not matter for this.
 func TestASendThatWasTriedStaysInFrontOfALaterBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -29,7 +29,7 @@ func forwarding(s *conv.Send, of im.Key, q uint64, text string) *conv.Send {
 	return s
 }
 
-// What a message does not use costs it nothing. Spec: P-4.3.
+// A field that a message does not use adds nothing to its ack. Spec: P-4.3.
 func TestOnlyAcksOfMessagesWithRelAreLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -62,8 +62,8 @@ func TestCommitterReadsNothingOfWhatAMessageNames(t *testing.T) {
 	})
 }
 
-// What is lost with a batch is asked for again as it was asked for the first time, or it
-// would be another message.
+// A send that was lost with a batch is decided again from the same fields as at first; with
+// others it would be another message.
 func TestForwardOfABatchThatWasRefusedIsTheSameMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -130,9 +130,9 @@ func TestAPageHasSoManyQuotes(t *testing.T) {
 	})
 }
 
-// Who has left, and may have come back, learns nothing of an edit made while they were
-// away: not what a quoted entry says since, and not which entry a message answers since.
-// Spec: P-8.3.
+// A user who has left, and may have come back, learns nothing of an edit made while they
+// were away: neither the new text of a quoted entry nor the new entry that a message
+// answers. Spec: P-8.3.
 func TestQuotesSayNothingOfEditsMadeWhileAUserIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -235,7 +235,7 @@ func TestF17KickInTheMiddleOfABatch(t *testing.T) {
 	})
 }
 
-// F17: who comes back reads both stays, and nothing in between.
+// F17: a user who comes back reads both stays, and nothing in between.
 func TestF17RejoinKeepsTheFirstStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -334,7 +334,7 @@ func TestF20FailedCommitTellsNobody(t *testing.T) {
 	})
 }
 
-// F21: what is queued is bounded, and what does not fit is refused, unsettled.
+// F21: the queue is bounded, and a send that does not fit is refused, unsettled.
 func TestF21StalledStoreDoesNotQueueWithoutBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -99,8 +99,8 @@ func TestSignalsAreForMembersOnly(t *testing.T) {
 	})
 }
 
-// TestTypingIsNeverAfterItsOwnMessage: what a session signals before it sends has a head
-// below the seq of what it sends, wherever the conversation is and however long the
+// TestTypingIsNeverAfterItsOwnMessage: a signal of a session that comes before its send has
+// a head below the seq of the send, wherever the conversation is and however long the
 // signal waits. So the receiver drops it if it comes after the message.
 func TestTypingIsNeverAfterItsOwnMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

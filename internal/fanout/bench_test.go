@@ -17,8 +17,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// What a delivery costs its owner when a third of the members is online at each of
-// three nodes: choosing recipients and making frames, without the streams.
+// It measures what a delivery costs its owner when a third of the members is online at each
+// of three nodes: choosing recipients and making frames, without the streams.
 func BenchmarkDeliverToNodes(b *testing.B) {
 	for _, members := range []int{2, 1000, 10_000} {
 		for _, nodes := range []int{1, 3} {

@@ -158,8 +158,8 @@ func TestSessionsThatHearOfLargeFramesShareTheBytesToo(t *testing.T) {
 	}
 }
 
-// Whatever items a commit has, every session of a member gets all of its seqs, each
-// once and in ascending order, as an event or as its own ack.
+// For any items of a commit, every session of a member gets all of its seqs, each once and
+// in ascending order, as an event or as its own ack.
 func TestRandomDeliveriesAreWholeAndInOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 0))

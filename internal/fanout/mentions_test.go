@@ -66,7 +66,8 @@ func (s *screen) wantLines(what string, lines ...string) {
 	}
 }
 
-// Whom an entry names gets it whole, and of the others around it a hint. Spec: P-5.13.
+// A user whom an entry names gets it whole, and a hint of the entries around it. Spec:
+// P-5.13.
 func TestWhoIsNamedGetsTheEntryWhateverTheFocus(t *testing.T) {
 	f, id := New(NewTable()), convs(1)[0]
 	bob, carol, eve := mentioned(t, f, "bob", 1<<20), mentioned(t, f, "carol", 1<<20), mentioned(t, f, "eve", 1<<20)
@@ -117,8 +118,8 @@ func TestOverflowLosesNoMention(t *testing.T) {
 	bob.wantLines("too large, in focus", "hint 5/5")
 }
 
-// What other nodes are told of mentions is what this one tells, also if a stream keeps no
-// frames of it.
+// Sessions at other nodes get the same mentions as those at this node, also if a stream
+// keeps no frames.
 func TestMentionsReachOtherNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})

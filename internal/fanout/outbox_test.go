@@ -130,7 +130,7 @@ func TestNothingIsPushedBeforeTheWelcome(t *testing.T) {
 	}
 }
 
-// All outboxes of an encoding share the bytes of an event. What is added to one of
+// All outboxes of an encoding share the bytes of an event. An event that is added to one of
 // them later must not appear in another.
 func TestSharedBytesAreNotModified(t *testing.T) {
 	b := append(make([]byte, 0, 4096), event(1, 30)...) // with free capacity, into which append would write

@@ -303,8 +303,8 @@ func TestNodeThatChoseNoRecipientsHasNobodySync(t *testing.T) {
 	})
 }
 
-// Whoever looks whether recipients are there, and finds none, has chosen recipients:
-// a user who was online at a node that was not known yet has missed an entry.
+// A call of Reaches that finds no recipient has chosen recipients all the same: a user who
+// was online at a node that was not known yet has missed an entry.
 func TestWhoeverReachesNobodyHasChosenRecipients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})

@@ -364,7 +364,7 @@ func (w *world) checkTables() {
 	}
 }
 
-// Whatever is lost or delayed between the nodes, in the end every session knows all
+// If frames between the nodes are lost or delayed, in the end every session knows all
 // entries that it may read, and has got no entry that it may not. PETREL_SCHEDULES is how
 // many schedules there are, 60 by itself and 20,000 for `make long`.
 func TestRandomSchedulesEndWithAllEntriesKnown(t *testing.T) {

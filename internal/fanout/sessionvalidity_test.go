@@ -129,9 +129,9 @@ func TestValidityLastsFromTheLastConfirmation(t *testing.T) {
 	})
 }
 
-// F17: what was queued before is not written either, when the process stood still
-// meanwhile. The client has to sync, and each of its requests has an answer: an ack stays,
-// and what says something of a conversation becomes an error.
+// F17: events queued before are not written either, if the process stood still meanwhile.
+// The client has to sync, and each of its requests has an answer: an ack stays, and what
+// says something of a conversation becomes an error.
 func TestF17WhatWaitsIsNotWrittenToAnUnconfirmedSession(t *testing.T) {
 	id := convs(1)[0]
 	tracked(t, func(f *Fan, r *Revocations, s *screen) {

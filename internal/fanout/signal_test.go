@@ -254,7 +254,7 @@ func TestHeldSignalsAreBounded(t *testing.T) {
 }
 
 // TestSignalsReachOtherNodes: those in focus there, no more than may get it, and not the
-// session that sent it. What is held is held on every node.
+// session that sent it. A held signal is held on every node.
 func TestSignalsReachOtherNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 3, stream.Options{})

@@ -187,7 +187,7 @@ func receipt(u im.User, read uint64) Receipt {
 }
 
 // hint tells members how far a conversation has moved, with frames that have no rows:
-// what a stream sends instead of a delivery that it does not keep any more.
+// a stream sends them instead of a delivery that it does not keep any more.
 func (s *site) hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
 	h := hint{conv: key.Conv, head: uint64(head), counted: counted}
 	if batch := s.fan.beginRecipients(); batch != nil { // nil: there is no other node

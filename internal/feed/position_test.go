@@ -68,7 +68,7 @@ func TestPositionOfANewerConsumerStays(t *testing.T) {
 		t.Errorf("the older consumer has stored %q, %v", v, err)
 	}
 	save(next, 1012, 1012, "next")
-	// What follows a dead owner finds the newest commits in the feed.
+	// A consumer that follows a dead owner finds the newest commits in the feed.
 	if want := []im.Pos{1005 - 256, 1009 - 256, 1012 - 256}; !slices.Equal(u.trimmed, want) {
 		t.Errorf("trimmed up to %v, want %v", u.trimmed, want)
 	}

@@ -58,8 +58,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// proxyIsNeverTheClient checks that what a client writes into a header does not decide who
-// the client is: the proxy adds the address it sees at the end, and this one counts.
+// proxyIsNeverTheClient checks that a header of the client does not decide who the client
+// is: the proxy adds the address it sees at the end, and this one counts.
 func proxyIsNeverTheClient(t *testing.T, header, written string) {
 	const client = "198.51.100.1"
 	g := &Gateway{o: Options{ProxyHeader: header}, log: slog.New(slog.DiscardHandler)}

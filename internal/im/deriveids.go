@@ -6,8 +6,9 @@ import (
 	"encoding/binary"
 )
 
-// IDs derives the ids of the conversations that nobody has to create: the id of a direct conversation follows
-// from its users, the id of an inbox from its user.
+// IDs derives ids of conversations from known names: the id of a direct conversation from its users, that of an
+// inbox from its user, and that of a group from the key of an application or from the request id of the user who
+// creates it.
 //
 // The key comes from the secret of the store, which no client knows. With a hash that everybody can compute, an
 // outsider would know the id of the conversation of alice and bob, and could try what the server answers to it.
@@ -15,7 +16,7 @@ import (
 // conversations would have other ids. Spec: P-8.4.
 type IDs struct{ key [sha256.Size]byte }
 
-// idsLabel separates this key from everything else that the secret is used for.
+// idsLabel separates the key of IDs from other keys that are derived from the secret.
 const idsLabel = "petrel conversation ids"
 
 // NewIDs makes the ids of the store with this secret.

@@ -9,9 +9,9 @@ import (
 // blank are characters that Unicode calls letters or symbols, but that are invisible.
 const blank = "\u115f\u1160\u2800\u3164\uffa0"
 
-// CheckShown refuses a display name or a title that is longer than limit, in bytes, or that is not readable: it
-// has a control character, a line break or a control of direction, or only invisible characters. "" means no
-// name, and is allowed. Codes: invalid.
+// CheckShown refuses a display name or a title that is longer than limit, in bytes, that is not UTF-8, or that is
+// not readable: it has a control character, a line break or a control of direction, or only blanks and invisible
+// characters. "" means no name, and is allowed. Codes: invalid.
 func CheckShown(field, text string, limit int) error {
 	if len(text) > limit || !utf8.ValidString(text) {
 		return Errorf(CodeInvalid, "%s has at most %d bytes of UTF-8", field, limit)

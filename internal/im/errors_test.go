@@ -38,8 +38,8 @@ func TestCatalogueIsComplete(t *testing.T) {
 	}
 }
 
-// Only these codes reject a send (promise I3). Whoever adds one must be sure that
-// the message is not stored and that this attempt will never store it.
+// Only these codes reject a send (promise I3). Before you add one, be sure that the message
+// is not stored and that this attempt will never store it.
 func TestSettledCodesAreThese(t *testing.T) {
 	want := map[Code]bool{
 		CodeConflict: true, CodeNotMember: true, CodeNoConversation: true, CodeNoUser: true, CodeForbidden: true,

@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Cluster starts n nodes of one cluster. They share o.Postgres, one operator and one certificate,
-// and find each other by their embedded buses.
+// Cluster starts n nodes of one cluster. They share o.Postgres, one operator and one certificate, and find each
+// other by their embedded buses.
 func Cluster(t testing.TB, n int, o Options) []*Server {
 	t.Helper()
 	buses := proctest.FreePorts(t, n)
@@ -47,7 +47,8 @@ func Cluster(t testing.TB, n int, o Options) []*Server {
 // NodeName returns the id of the i-th node, from 0.
 func NodeName(i int) string { return fmt.Sprintf("node%d", i+1) }
 
-// StartAll starts servers at the same time, so that the nodes of a cluster do not wait for each other.
+// StartAll starts servers at the same time, so that the nodes of a cluster do not wait for each other. It returns
+// when all are ready and the cluster has settled.
 func StartAll(nodes []*Server) {
 	nodes[0].t.Helper()
 	var wg sync.WaitGroup
@@ -69,8 +70,8 @@ func StartAll(nodes []*Server) {
 	WaitSettled(nodes)
 }
 
-// WaitSettled waits until each of some nodes reaches the others and every partition is at the node
-// that should own it.
+// WaitSettled waits until each of the nodes reaches the others, owns partitions, and sees every partition at the
+// node that should own it. With the embedded store it does nothing.
 func WaitSettled(nodes []*Server) {
 	t := nodes[0].t
 	t.Helper()

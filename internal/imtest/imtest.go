@@ -1,5 +1,5 @@
-// Package imtest starts a whole server inside a test, on free ports of the loopback and a folder of
-// its own, as `petrel serve` would, and lets the test act as the operator: users, groups, limits.
+// Package imtest starts a whole server inside a test, on free ports of the loopback and a folder of its own, as
+// `petrel serve` would, and lets the test act as the operator: users, groups, limits.
 package imtest
 
 import (
@@ -34,7 +34,7 @@ type Options struct {
 	Config map[string]string // option → value, over those of imtest
 
 	Postgres string // DSN of a database, empty or used by an earlier server; "": the embedded store
-	Process  bool   // a process of its own, which Kill can end; TestMain calls ServeChild
+	Process  bool   // a process of its own, which Kill can end; TestMain must call ServeChild
 	Program  bool   // the program that users run, which Kill can end; its addresses stay the same
 }
 
@@ -191,7 +191,8 @@ func (s *Server) waitReady() {
 	}
 }
 
-// setUp makes the admin key, as the operator does with the printed link.
+// setUp redeems the setup link for the admin key, as the operator does, unless there is a key already. Then it
+// makes the client Admin.
 func (s *Server) setUp() {
 	s.t.Helper()
 	if s.key == "" {
@@ -219,7 +220,7 @@ func (s *Server) setUp() {
 		s.AdminURL(), connect.WithInterceptors(bearer(s.key)))
 }
 
-// patiently repeats a request while the store of a server does not answer in time.
+// patiently repeats a request, for eventually.Limit at most, while the server answers that it is unavailable.
 func patiently[A any](ask func() (A, error)) (a A, err error) {
 	eventually.Holds(func() bool {
 		a, err = ask()
@@ -246,7 +247,7 @@ func (s *Server) For(t testing.TB) *Server {
 	return &of
 }
 
-// Stop ends the server as Ctrl-C does and waits for it.
+// Stop ends the server as Ctrl-C does, and waits for its end. If the server does not run, it does nothing.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if s.stop == nil {

@@ -95,8 +95,8 @@ func (s *Server) Call(ctx context.Context, way Way, name, credential string, req
 	return res.Msg, nil
 }
 
-// Refusal returns the error of the catalogue in the error of a Connect client; err itself if there
-// is none. Spec: P-12.3.
+// Refusal returns the error of the catalogue in the error of a Connect client; err itself if there is none, or if
+// the header Petrel-Error has another code. Spec: P-12.3.
 func Refusal(err error) error {
 	c, ok := errors.AsType[*connect.Error](err)
 	if !ok || len(c.Details()) == 0 {

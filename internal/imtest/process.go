@@ -22,8 +22,8 @@ import (
 // the program of the test, started once more.
 const childConfig = "PETREL_IMTEST_CHILD"
 
-// ServeChild serves, in a process that Options.Process has started, and does
-// not return there. TestMain calls it before anything else.
+// ServeChild runs the server and does not return, in a process that Options.Process has started. In other
+// processes it does nothing. TestMain calls it before anything else.
 func ServeChild() {
 	text, ok := os.LookupEnv(childConfig)
 	if !ok {
@@ -61,8 +61,7 @@ func serveChild(text string) error {
 	return a.Run(ctx)
 }
 
-// spawn starts the server in a process of its own, and returns when it has
-// announced its addresses.
+// spawn starts the server in a process of its own, and returns when it has announced its addresses.
 func (s *Server) spawn(flags map[string]string) error {
 	text, err := json.Marshal(flags)
 	if err != nil {

@@ -117,7 +117,7 @@ func TestF12IndexIsStoredAnewAfterAnotherConsumer(t *testing.T) {
 	})
 }
 
-// F12: what one device has got or read says nothing of what another one has.
+// F12: the entries that one device has got or read say nothing about another device.
 func TestF12CursorOfOneDeviceHidesNothingFromAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -263,7 +263,7 @@ func TestSyncWithNewestBoundsItsPages(t *testing.T) {
 	})
 }
 
-// Who left is told nothing of what comes later, not even that something came.
+// A user who left hears nothing of later entries, not even that there are some.
 func TestALeaverIsToldNothingThatCameLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

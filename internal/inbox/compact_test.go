@@ -53,7 +53,7 @@ func newCompactWorld(t *testing.T) (w *world, in, out im.Key) {
 	return w, in, out
 }
 
-// Whoever reads a compacted inbox, or its list, finds the same as before. Spec: P-8.11.
+// A reader of a compacted inbox, or of its list, finds the same as before. Spec: P-8.11.
 func TestCompactedInboxSaysTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, out := newCompactWorld(t)
@@ -111,8 +111,8 @@ func TestCompactedInboxSaysTheSame(t *testing.T) {
 	})
 }
 
-// A device that was away while the inbox was compacted is told everything anew: what was
-// removed meanwhile is not known any more. One that knew all of it is told nothing twice.
+// A device that was away while the inbox was compacted is told everything anew: settings
+// removed meanwhile are not known any more. One that knew all of it is told nothing twice.
 // Spec: P-8.10.
 func TestDeviceBehindACompactedInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestRepeatOfADroppedEntryIsTooOld(t *testing.T) {
 	})
 }
 
-// What was removed does not gather: one entry removes many names, which need not have been
+// Removed settings do not gather: one entry removes many names, which need not have been
 // there. Spec: P-8.11.
 func TestInboxOfRemovedSettingsIsCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -204,7 +204,7 @@ func (w *world) forgetLists() {
 	}
 }
 
-// kill ends the consumer; what it has not saved is forgotten.
+// kill ends the consumer; its unsaved state is lost.
 func (w *world) kill() {
 	if w.stopFeed != nil {
 		w.stopFeed()

@@ -128,8 +128,8 @@ func TestSyncTellsTheNewestOfEachSetting(t *testing.T) {
 	})
 }
 
-// Who did not say that they understand them is told nothing, and everything once they
-// do. Spec: P-2.6.
+// A client without the capability gets no settings, and all of them once it has it. Spec:
+// P-2.6.
 func TestSettingsAreToldToWhoUnderstandsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -199,7 +199,7 @@ func TestManySettingsAreToldInPages(t *testing.T) {
 }
 
 // Several devices sync at any time, also from the middle of an older sync, while
-// settings change, the server starts anew and what is stored of lists is lost.
+// settings change, the server starts anew and the stored lists are lost.
 func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()

@@ -62,8 +62,8 @@ func mergeSettings(all, page []*petrelv1.Settings) []*petrelv1.Settings {
 	return slices.DeleteFunc(all, func(s *petrelv1.Settings) bool { return len(s.Values) == 0 })
 }
 
-// A user may have set 4 MiB. An answer has about 64 KiB of that, and what changes between
-// two pages is in a later one.
+// A user may have set 4 MiB. An answer has about 64 KiB of that, and a change between two
+// pages is in a later one.
 func TestSettingsAreReadInPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -162,8 +162,8 @@ func TestLongInboxIsReadOnce(t *testing.T) {
 	}
 }
 
-// Whoever holds the settings from before a change sees no part of it, and what
-// a list kept is what a new one finds.
+// A holder of the settings from before a change sees no part of the change, and a kept list
+// has the same settings as one that is folded anew.
 func TestSettingsFoldTheSameKeptOrNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

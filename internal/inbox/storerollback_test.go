@@ -87,8 +87,8 @@ func TestTokenFromTheMiddleOfALostListRefutesTheStore(t *testing.T) {
 	})
 }
 
-// What a client can say without having been told proves nothing, or it could
-// stop the server for all.
+// A claim that a client can make up proves nothing; otherwise a client could stop the
+// server for all.
 func TestOnlyAnOwnTokenRefutesTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var key im.Key

@@ -149,8 +149,8 @@ func TestSyncNamesOnlyWhatChanged(t *testing.T) {
 	})
 }
 
-// The list runs behind the conversations: what a sync could not know is told by
-// the next one, though the conversation has not moved since.
+// The list runs behind the conversations: changes that a sync could not know are in the
+// next one, though the conversation has not moved since.
 func TestSyncNamesWhatReachedTheInboxAfterTheLastOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -169,8 +169,7 @@ func TestSyncNamesWhatReachedTheInboxAfterTheLastOne(t *testing.T) {
 	})
 }
 
-// Spec: P-6.2, P-8.3: who left is told where their part ends, and nothing of
-// what came later.
+// Spec: P-6.2, P-8.3: a user who left gets the end of their part, and nothing later.
 func TestSyncOfAConversationThatWasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -273,8 +272,8 @@ func TestFormerMemberIsNotToldALaterTitle(t *testing.T) {
 	}
 }
 
-// The list comes in pages. Whatever changes while they are read, before or
-// behind the place reached, is told in them or by the next sync.
+// The list comes in pages. A change while they are read, before or behind the place
+// reached, is in them or in the next sync.
 func TestSyncInPagesLosesNothingThatChangesBetweenThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

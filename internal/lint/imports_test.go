@@ -13,10 +13,10 @@ import (
 // reason in the commit. Tests may import what they like. The app is the only
 // composition root.
 //
-// A package brings its generated part with it: who may import wire may import
-// the schema, who may import store may import store/storepb. The schema lives in
-// the Go SDK, which the server shares with its users; the SDK imports nothing of
-// the server.
+// A package brings its generated part with it: a package that may import wire may import
+// the schema, and one that may import store may import store/storepb. The schema lives in
+// the Go SDK, which the server shares with its users; the SDK imports nothing of the
+// server.
 var imports = map[string][]string{
 	"cmd/petrel":       {"bench", "bench/compare", "bench/page", "internal/app", "internal/bus/natsbus", "internal/checker", "internal/cluster", "internal/config", "internal/console", "internal/im", "internal/proxycheck", "internal/logbuffer", "internal/regular", "internal/repeats", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
 	"bench/page":       {"bench", "bench/compare"},

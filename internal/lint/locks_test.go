@@ -372,8 +372,8 @@ func (w *lockWalk) block(list []ast.Stmt) bool {
 	return false
 }
 
-// branches reads several ways to go on. After them, what is held by any of those
-// that come to their end may be held.
+// branches reads several ways to go on. After them, each lock that a branch holds at its
+// end may be held.
 func (w *lockWalk) branches(ways ...func() bool) bool {
 	before, ended := w.held, true
 	var after []*lock
@@ -482,8 +482,8 @@ func (w *lockWalk) clauses(body *ast.BlockStmt) bool {
 	return w.branches(ways...)
 }
 
-// spawn reads what a new goroutine does: it begins without locks, and what it
-// takes is not taken by who starts it.
+// spawn reads what a new goroutine does: it begins without locks, and its starter does not
+// hold the locks that it takes.
 func (w *lockWalk) spawn(n ast.Node) {
 	use, held := w.use, w.held
 	w.use, w.held = &lockUse{takes: map[*lock]bool{}, lends: map[*lock]bool{}}, nil
@@ -518,7 +518,7 @@ func (w *lockWalk) expression(n ast.Node) {
 	})
 }
 
-// useOf notes that what a comment speaks of is used here; cl may be nil.
+// useOf notes that the thing which a comment names is used here; cl may be nil.
 func (w *lockWalk) useOf(cl *claim) {
 	if cl == nil {
 		return

@@ -9,13 +9,13 @@ import (
 )
 
 // A page that names a file, a function or a lock which is gone misleads its
-// reader. So what a page or a comment names has to exist. These words are
+// reader. So each thing that a page or a comment names has to exist. These words are
 // references; all others are prose:
 //
 //   - `a path`, in a page: a word with a slash in it whose first element exists
 //     in the root, in internal/ or beside the page; or a word that ends as the
-//     name of a source file does (.go, .md, .proto, .yaml, .py, .js). What make
-//     puts into build/ is no part of the tree.
+//     name of a source file does (.go, .md, .proto, .yaml, .py, .js). Files that
+//     make puts into build/ are no part of the tree.
 //   - `a.name`, in a page: a word of identifiers with dots between them, if the
 //     first one is a package or a section of the configuration, if it begins with
 //     a capital and has small letters, or if the last one is a lock (mu, or …Mu). It is a package's

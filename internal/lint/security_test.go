@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// What the pages about security say is shown by tests. So each sentence of the list in
-// SECURITY.md names one, the table of the ASVS has every requirement of level 1 and 2
-// once, and the tests that both name exist.
+// Tests show that the pages about security are true. So each sentence of the list in
+// SECURITY.md names one, the table of the ASVS has every requirement of level 1 and 2 once,
+// and the tests that both name exist.
 const (
 	securityPage = "SECURITY.md"
 	asvsPage     = "docs/security/asvs.md"
@@ -98,7 +98,7 @@ var asvsStates = []string{"kept", "partly", "operator", "not yet", "no subject"}
 
 var asvsRow = regexp.MustCompile(`(?m)^\| (V[^|]*) \| ([^|]*) \|(.*)\|(.*)\|$`)
 
-// asvsTable checks the rows: every requirement once, and what is kept has a test.
+// asvsTable checks the rows: every requirement once, and each one that is kept has a test.
 func asvsTable(f file) (found []string) {
 	seen := map[string]int{}
 	for _, m := range asvsRow.FindAllStringSubmatch(f.text, -1) {

@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// packageVariables finds what changes a package variable, or could: whoever
-// reads one must not ask what it was set to. Allowed is a sync.Pool, and what
-// is computed once by sync.OnceValue. Tests may share what is expensive.
+// packageVariables finds what changes a package variable, or could: a reader of one need
+// not ask what it was set to. A sync.Pool is allowed, and a value that sync.OnceValue
+// computes. Tests may share expensive values.
 func packageVariables(files []file) []string {
 	packages := map[string][]file{}
 	for _, f := range goFiles(files) {

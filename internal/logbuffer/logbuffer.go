@@ -1,6 +1,6 @@
-// Package logbuffer keeps a log from blocking the program that writes it. The reader of the log may
-// be slow, stand still or be gone, and its disk may be full: the lines wait in a bounded buffer,
-// and further ones are dropped and counted.
+// Package logbuffer keeps a log from blocking the program that writes it. The reader of the log may be slow,
+// stand still or be gone, and its disk may be full: the lines wait in a bounded buffer, and further ones are
+// dropped and counted.
 package logbuffer
 
 import (
@@ -27,11 +27,11 @@ type Writer struct {
 	waiting []byte     // whole lines
 	closed  bool
 	dropped uint64 // lines, since the beginning
-	told    uint64 // of these, those that tell was called for
+	told    uint64 // of these, the lines that were reported by tell
 	tell    func(lines uint64)
 }
 
-// New makes a Writer that writes to w, which must not be closed before the Writer is.
+// New makes a Writer that writes to w. Close the Writer before w.
 func New(w io.Writer) *Writer {
 	b := &Writer{to: w, wakes: make(chan struct{}, 1), ended: make(chan struct{})}
 	go b.run()
@@ -41,8 +41,8 @@ func New(w io.Writer) *Writer {
 // Unwrap returns the writer to which b writes.
 func (b *Writer) Unwrap() io.Writer { return b.to }
 
-// Write takes lines, and never waits. Its error is always nil: lines for which there is no
-// room are dropped.
+// Write takes lines, and never waits. Its error is always nil. It drops lines for which there is no room, or that
+// come after Close.
 func (b *Writer) Write(lines []byte) (int, error) {
 	b.mu.Lock()
 	if b.closed || len(b.waiting)+len(lines) > maxBytes {
@@ -55,8 +55,8 @@ func (b *Writer) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// OnDropped sets the function that reports dropped lines: after a successful write, tell is called with the
-// number of lines dropped since its last call. tell may write to b.
+// OnDropped sets the function that reports dropped lines. After a successful write, once half of the buffer is
+// free, tell is called with the number of lines dropped since its last call. tell may write to b.
 func (b *Writer) OnDropped(tell func(lines uint64)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,8 +70,9 @@ func (b *Writer) Dropped() uint64 {
 	return b.dropped
 }
 
-// Close lets the waiting lines be written, and returns when they are or when patience has passed. Later lines are
-// dropped. If it returns false, a write may still be under way, or follow.
+// Close lets b write the waiting lines a last time, and returns true when this write has ended. Lines that it
+// fails to write are dropped. If patience passes first, Close returns false: a write may still be under way, or
+// follow. Later lines are dropped.
 func (b *Writer) Close(patience time.Duration) (ended bool) {
 	b.mu.Lock()
 	b.closed = true
@@ -103,7 +104,7 @@ func (b *Writer) run() {
 	}
 }
 
-// take returns the waiting lines. From now on, new lines are collected in spare.
+// take returns the waiting lines. From now on, new lines are collected in the memory of spare.
 func (b *Writer) take(spare []byte) (lines []byte, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +112,7 @@ func (b *Writer) take(spare []byte) (lines []byte, closed bool) {
 	return lines, b.closed
 }
 
-// lose counts lines that could not be written, and waits before the next ones are tried.
+// lose counts lines that could not be written as dropped. Then it waits for retry, unless the Writer is closed.
 func (b *Writer) lose(lines []byte, closed bool) {
 	b.mu.Lock()
 	b.dropped += count(lines)
@@ -121,7 +122,8 @@ func (b *Writer) lose(lines []byte, closed bool) {
 	}
 }
 
-// report tells how many lines were dropped, once there is room for that.
+// report calls tell with the number of lines dropped since its last call, if there are any and half of the buffer
+// is free.
 func (b *Writer) report() {
 	b.mu.Lock()
 	n, tell := b.dropped-b.told, b.tell

@@ -29,7 +29,7 @@ const (
 	rebalanceTime = 30 * time.Second
 	handOverTime  = 30 * time.Second // for all partitions of a node that is drained
 	drainTime     = handOverTime + AnswerTime + 2*time.Second
-	pollEvery     = 20 * time.Millisecond   // interval of reading a status that has no event
+	pollEvery     = 20 * time.Millisecond   // how often a status is read whose changes cause no event
 	lookTime      = 1200 * time.Millisecond // long enough for every node to read the heartbeats again
 )
 
@@ -55,13 +55,14 @@ type Options struct {
 	Resume func() error // makes this node take partitions and clients again
 }
 
-// Maintenance serves operators' requests for this node, and sends those for other nodes to them.
+// Maintenance carries out the requests of operators for this node, and passes those for other nodes on to them.
 type Maintenance struct {
 	o    Options
 	jobs chan func(context.Context) // capacity 1; full: a job waits for Run
 }
 
-// New serves requests of other nodes. It is called before the bus runs.
+// New makes a Maintenance, and registers its handlers on the bus for requests of all nodes. It is called before
+// the bus runs.
 func New(o Options) *Maintenance {
 	m := &Maintenance{o: o, jobs: make(chan func(context.Context), 1)}
 	drains.ServeLater(o.Bus, func(_ im.Node, q *clusterpb.Drain, reply func(*clusterpb.Drained, error)) {
@@ -81,7 +82,7 @@ func New(o Options) *Maintenance {
 	return m
 }
 
-// enqueue gives Run a job. While Run does one, one more can wait; a further one is refused.
+// enqueue gives Run a job. While Run does one, one more can wait. For a further one it calls refuse with not_now.
 func (m *Maintenance) enqueue(job func(context.Context), refuse func(error)) {
 	select {
 	case m.jobs <- job:
@@ -108,8 +109,8 @@ func (m *Maintenance) State(ctx context.Context) *petrelv1.ClusterState {
 	return m.stateOf(ctx, &st)
 }
 
-// stateOf returns the state as of st. The format level is read from the databases; if they do not answer, it is
-// that of the start.
+// stateOf returns the state as of st. The format level is read from the databases. If they do not answer, it is
+// the level that this node read at its start.
 func (m *Maintenance) stateOf(ctx context.Context, st *cluster.Status) *petrelv1.ClusterState {
 	level, err := m.o.Databases.Level(ctx)
 	if err != nil {
@@ -194,15 +195,17 @@ func ask[Q, A proto.Message](ctx context.Context, m *Maintenance, n im.Node, r b
 }
 
 // Rebalance makes all nodes compute at once which partitions they should own. It returns the state as soon as
-// this node sees nothing misplaced, or after 30 s.
+// this node sees no partition that is misplaced or without an owner, but not before lookTime. After 30 s, or when
+// ctx ends, it returns the state that there is.
 func (m *Maintenance) Rebalance(ctx context.Context) (*petrelv1.ClusterState, error) {
 	st := balance(ctx, m.o.Cluster, m.o.Bus)
 	return m.stateOf(ctx, &st), nil
 }
 
 // balance makes the nodes on b compute at once which partitions they should own. It returns the first status in
-// which nothing is misplaced, or the one after 30 s. It waits for lookTime before it judges a status: another
-// node may have begun to take partitions, and this one does not know it yet.
+// which no partition is misplaced or without an owner, or the one after 30 s or at the end of ctx. It waits for
+// lookTime before it judges a status: another node may have begun to take partitions, and this one does not know
+// it yet.
 func balance(ctx context.Context, c *cluster.Cluster, b bus.Bus) cluster.Status {
 	ctx, cancel := context.WithTimeout(ctx, rebalanceTime)
 	defer cancel()
@@ -242,10 +245,12 @@ func (m *Maintenance) Move(ctx context.Context, p im.Partition, to int) (*petrel
 		TookMs: uint32(time.Since(began).Milliseconds())}, nil
 }
 
-// Finalize raises the level of the stored format to that of this program, if no node is older.
+// Finalize raises the level of the stored format to that of this program, if all nodes can read it.
+// Codes: not_now.
 //
-// A node that starts checks the level, writes its row, and checks the level again. Finalize raises the level, and
-// then reads the rows again. So one of the two sees the other.
+// A node that starts checks the level, writes its row, and checks the level again. Finalize raises the level,
+// waits, and then reads the rows again. So one of the two sees the other. If Finalize sees an older node then, it
+// returns an error, and the level stays raised.
 func (m *Maintenance) Finalize(ctx context.Context) (*petrelv1.FinalizeClusterResponse, error) {
 	from, err := m.o.Databases.Level(ctx)
 	if err != nil {

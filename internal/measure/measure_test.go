@@ -44,7 +44,7 @@ func TestOnlyKnownNamesAreCounted(t *testing.T) {
 	}
 }
 
-// What is counted for each message takes no memory, and some nanoseconds.
+// Counting for a message takes no memory, and some nanoseconds.
 func TestMeasuringTakesNoMemory(t *testing.T) {
 	var h Histogram
 	c := NewCounts("a")

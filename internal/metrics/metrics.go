@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/internal/measure"
 )
 
-// Value is one figure. Names have the prefix petrel_, base units, and _total
-// for counters; none carries a user or a conversation.
+// Value is one figure. Its name has the prefix petrel_ and a base unit, and _total if it is a counter. No label
+// has a user or a conversation.
 type Value struct {
 	Name, Help string
 	Labels     map[string]string // nil: none
@@ -21,8 +21,8 @@ type Value struct {
 	Read       func() float64
 }
 
-// Times has histograms of durations in seconds, one for each value of a label. A value without a duration is left
-// out.
+// Times has histograms of durations in seconds, one for each value of a label. A value of the label without a
+// duration is left out. The only histogram of a Times without a label is always there.
 type Times struct {
 	Name, Help string
 	Label      string // "": there is one histogram, under ""
@@ -32,7 +32,7 @@ type Times struct {
 // Counts has counters for each value of two labels, or of one. Counters that are 0 are left out.
 type Counts struct {
 	Name, Help string
-	Labels     [2]string // the label of the keys of Of, "" if Of has one entry only, and the label of the names in it
+	Labels     [2]string // [0] is the label of the keys of Of ("": Of has one entry), [1] that of the names
 	Of         map[string]*measure.Counts
 }
 

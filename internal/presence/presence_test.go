@@ -94,7 +94,7 @@ func (s *accounts) Records(_ context.Context, t store.Table, _ im.Tenant, prefix
 	return s.broken
 }
 
-// isPeer is the record of the table Peers with a key. What it says may be old by now.
+// isPeer is the record of the table Peers with a key. Its content may be old by now.
 func (s *accounts) isPeer(key string) (v []byte, err error) {
 	s.mu.Lock()
 	slow := s.slow
@@ -802,8 +802,8 @@ func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestAListIsToldThatIsSetWhileAPolicyChanges: what is read for the list is out of date
-// then, and is read again.
+// TestAListIsToldThatIsSetWhileAPolicyChanges: the presence read for the list is out of
+// date then, and is read again.
 func TestAListIsToldThatIsSetWhileAPolicyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends, also if it is killed
 }
 
-// Freeze returns when no thread runs any more: what all have used does not grow.
+// Freeze returns when no thread runs any more: the processor time of all does not grow.
 func TestAFrozenProcessStands(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PETREL_TEST_RUNS=1")

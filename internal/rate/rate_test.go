@@ -242,7 +242,7 @@ func TestTableIsAsLargeAsItsUse(t *testing.T) {
 	wantLimited(t, "a key of a table that has shrunk", all.Take(now, -1, one), im.CodeRateLimited)
 }
 
-// Also who only asks is not refused for the time by which the clock was set back.
+// A user who only asks is not refused either for the time by which the clock was set back.
 func TestClockThatIsSetBackLocksNobodyOutWhoAsks(t *testing.T) {
 	var all Table[string]
 	one := Per(1, time.Minute, 1)
@@ -367,7 +367,8 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-// What costs more takes more tokens at once, or none, and waits for all of them.
+// A request of a higher cost takes several tokens at once, or none, and waits for all of
+// them.
 func TestClaimOfSeveralTokens(t *testing.T) {
 	var all Table[string]
 	l := Per(60, time.Minute, 100)

@@ -1,6 +1,5 @@
-// Package regular reads files that a configuration or a command names. It opens only a regular
-// file, or a symbolic link to one: to open a FIFO would wait for its writer, and a device may never
-// end.
+// Package regular reads files that a configuration or a command names. It opens only a regular file, or a
+// symbolic link to one: to open a FIFO would wait for its writer, and a device may never end.
 package regular
 
 import (

@@ -19,8 +19,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// F2: a session is announced, and reads a head behind that. Whatever is committed
-// before the announcement arrives, and so not pushed, is below the head.
+// F2: a session is announced, and reads a head behind that. Every entry that is committed
+// before the announcement arrives, and so is not pushed, is up to the head.
 func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one, two := routetest.StartPair(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What a send says of other messages goes to its owner with it, wherever that is, and is
-// the same there at the second attempt. Spec: P-4.4, P-5.10.
+// The relations of a send go to its owner with it, at every node, and are the same there at
+// the second attempt. Spec: P-4.4, P-5.10.
 func TestRetriesWithRelAreTheSameMessageAtEveryOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := routetest.StartPair(t)

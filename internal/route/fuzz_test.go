@@ -18,9 +18,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What another node may write: packets of the streams, the frames in them, questions and
-// beacons. No bytes end a node: another release, or a fault of one node, must not take the
-// others along. kind chooses one of them.
+// The input is what another node may write: packets of the streams, the frames in them,
+// questions and beacons. No bytes end a node: another release, or a fault of one node, must
+// not take the others along. kind chooses one of them.
 func FuzzPeers(f *testing.F) {
 	c := routetest.Start(f, "a")
 	victim := c.Nodes["a"]

@@ -125,7 +125,7 @@ func TestF14SendsKeepTheirOrderThroughHandOvers(t *testing.T) {
 }
 
 // F14: a request is lost, more is sent behind it, and then the feed comes here or
-// to a third node. What was asked first stays first.
+// to a third node. The first request stays first.
 func TestF14NothingPassesWhatIsAskedAgain(t *testing.T) {
 	for _, here := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the feed comes here %v", here), func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestF14NothingPassesWhatIsAskedAgain(t *testing.T) {
 	}
 }
 
-// F14: the feed comes here while a send waits in its lane. What is sent then does
-// not pass it by on the short way.
+// F14: the feed comes here while a send waits in its lane. A later send does not pass it by
+// on the short way.
 func TestF14NothingPassesTheLaneByWhenTheFeedComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one, two := routetest.StartPair(t)
@@ -201,7 +201,7 @@ func TestF14NothingPassesTheLaneByWhenTheFeedComes(t *testing.T) {
 }
 
 // F14: the feed has come here, and nobody has looked at its lane since, in which a send
-// waits. What is sent then waits there too.
+// waits. A later send waits there too.
 func TestF14NothingPassesTheLaneAfterTheFeedHasCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one, two := routetest.StartPair(t)
@@ -236,8 +236,8 @@ func TestARefusalOfASendThatWasGivenBackSettlesIt(t *testing.T) {
 	})
 }
 
-// F14: a send is given back, since its owner was not one for a moment. What is
-// sent behind it is not asked before it.
+// F14: a send is given back, since its owner was not one for a moment. A later send does
+// not go out before it.
 func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one, two := routetest.StartPair(t)
@@ -268,8 +268,7 @@ func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {
 }
 
 // F5: a commit is under way when its owner finds that another node has the feed.
-// What is sent then stays behind the sends of that commit, which the store is
-// about to refuse.
+// A later send stays behind the sends of that commit, which the store is about to refuse.
 func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, one, two := routetest.StartPair(t)
@@ -473,8 +472,8 @@ func refusedThenStored(key im.Key) []*conv.Send {
 }
 
 // An owner has refused the first of two sends and stored the second, which removes the reason
-// of the refusal, and nobody has heard of it. Who is asked next does not store the first
-// behind the second: its sender finds out, and may send it again.
+// of the refusal, and nobody has heard of it. The next owner does not store the first one
+// behind the second: its sender gets the refusal, and may send it again.
 func TestARefusedSendIsNotStoredBehindWhatWasSentAfterIt(t *testing.T) {
 	for name, sameOwner := range map[string]bool{"the next owner": false, "the same owner": true} {
 		t.Run(name, func(t *testing.T) {

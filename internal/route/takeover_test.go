@@ -16,8 +16,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
-// answered before, and each of its messages is stored once.
+// F6: a takeover shows the outcome of a commit of unknown outcome. Nobody is answered
+// before, and each of its messages is stored once.
 func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
 	for what, stored := range map[string]bool{"it is stored": true, "it is not": false} {
 		t.Run(what, func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestABrokenFeedIsTakenOver(t *testing.T) {
 	})
 }
 
-// A block reaches the owner from any node, and what a new owner pushes once more is
-// withheld as well. Spec: P-5.4.
+// A block reaches the owner from any node, and an entry that a new owner pushes once more
+// is withheld as well. Spec: P-5.4.
 func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := routetest.StartPair(t)
@@ -240,8 +240,8 @@ func TestANewOwnerPushesNoSnapshot(t *testing.T) {
 	})
 }
 
-// Whom an entry mentions gets it from the next owner too, whatever is in focus, and finds
-// it among the unread ones there. Spec: P-5.13.
+// A mentioned user gets the entry from the next owner too, whatever is in focus, and finds
+// it among the unread mentions there. Spec: P-5.13.
 func TestF8ANewOwnerPushesMentionsWhateverTheFocus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := routetest.StartPair(t)

@@ -18,9 +18,9 @@ func forward(id uint64, to, k, from string, q uint64) *petrelv1.ClientFrame {
 	return f
 }
 
-// The message that a forward copies is read before the forward is queued. What the same
-// session sends to the same conversation after it must not pass it meanwhile, and all the
-// rest need not wait. Spec: P-4.3, P-5.10.
+// The message that a forward copies is read before the forward is queued. A later send of
+// the same session to the same conversation must not pass it meanwhile. All other sends
+// need not wait. Spec: P-4.3, P-5.10.
 func TestSendsDoNotPassTheForwardBeforeThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -194,8 +194,8 @@ func TestQueuedRequestsAreRefusedWhileAnswersWait(t *testing.T) {
 	})
 }
 
-// Pings and what is refused have no answer that a store or a queue holds back, so they have a
-// rate. Spec: P-9.2.
+// Pings and refused requests have no answer that a store or a queue holds back, so they have
+// a rate. Spec: P-9.2.
 func TestConnectionThatIsRefusedWithoutEndIsEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		f            *petrelv1.ClientFrame

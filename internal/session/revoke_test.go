@@ -88,7 +88,7 @@ var changes = map[string]struct {
 }
 
 // Tokens are revoked at one node, and their sessions end at all nodes. The test calls
-// no CloseUser or CloseDevice: whoever revoked the tokens may have died before that.
+// no CloseUser or CloseDevice: the node that revoked the tokens may have died before that.
 // Spec: P-11.4, P-11.5.
 func TestTokensThatEndAtOneNodeEndSessionsAtAll(t *testing.T) {
 	for what, c := range changes {

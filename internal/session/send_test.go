@@ -325,8 +325,8 @@ func TestNegativeRatesAreNone(t *testing.T) {
 	})
 }
 
-// A session that is being ended is served no more. What it sends while its connection is
-// still there is not stored. Spec: P-3.5.
+// A session that is being ended is served no more. A message that it sends while its
+// connection is still there is not stored. Spec: P-3.5.
 func TestNothingIsStoredAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t).start()

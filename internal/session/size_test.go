@@ -8,7 +8,7 @@ import (
 )
 
 // TestAnIdleSessionIsSmall: with a byte more Go takes 32 bytes more for each connection.
-// What only some sessions use, like signals, is behind a pointer.
+// State that only some sessions use, like signals, is behind a pointer.
 func TestAnIdleSessionIsSmall(t *testing.T) {
 	t.Parallel()
 	const class = 288 // bytes; the objects of one size of Go's heap

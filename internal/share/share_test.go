@@ -28,7 +28,7 @@ func start(t *testing.T, o share.Options) *share.Queue {
 	return q
 }
 
-// A user whose jobs are expensive waits for their own jobs: who asks for little gets
+// A user whose jobs are expensive waits for their own jobs: a user who asks for little gets
 // every other job done at once, however much the greedy one has queued before.
 func TestLittleGoesBeforeMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -148,9 +148,9 @@ func TestDoGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-// What a user used is forgotten in the end, or the memory would grow with each one. Of
-// those who use little few are remembered at any time, however many there are: each
-// connection reads a little when it begins, and then nothing for hours.
+// The use of a user is forgotten in the end; otherwise the memory would grow with each
+// user. Of the users who use little, few are remembered at any time, however many there
+// are: each connection reads a little when it begins, and then nothing for hours.
 func TestUsersAreForgotten(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -234,7 +234,8 @@ func TestJobsTakeTurns(t *testing.T) {
 	}
 }
 
-// The job is chosen when it is its turn: who comes meanwhile and has used less goes first.
+// The job is chosen when it is its turn: a user who comes meanwhile and has used less goes
+// first.
 func TestTurnsGoToWhoHasUsedLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := share.NewTurns(1)

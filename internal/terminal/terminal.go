@@ -1,8 +1,8 @@
-// Package terminal makes texts of users harmless for a terminal or a log. A text may hold control
-// characters, which steer a terminal, controls of direction, which show its parts in another order,
-// and characters that nobody sees. Each of them is shown as an escape, as in JSON: \u202e.
+// Package terminal makes texts of users harmless for a terminal or a log. A text may hold control characters,
+// which steer a terminal, controls of direction, which show its parts in another order, and characters that
+// nobody sees. Each of them is shown as an escape, as in JSON: \u202e.
 //
-// Writer is for all that a command or a log writes. Line is for a name or a text within a line: without it a line
+// Writer is for all output of a command or a log. Line is for a name or a text within a line: without it a line
 // feed in a name would begin a new line.
 package terminal
 
@@ -23,7 +23,8 @@ func Line(s string) string {
 
 var lines = strings.NewReplacer("\n", "⏎", "\t", " ")
 
-// Text returns s with control and invisible characters as escapes. Line feeds and tabs stay.
+// Text returns s with control and invisible characters as escapes, and U+FFFD for bytes that are no character.
+// Line feeds and tabs stay.
 func Text(s string) string {
 	if plain(s) {
 		return s

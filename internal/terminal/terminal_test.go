@@ -47,8 +47,8 @@ func TestWhatNobodySeesIsShownAsAnEscape(t *testing.T) {
 	}
 }
 
-// What is shown has nothing that is to be shown otherwise, and JSON is that of the same
-// values.
+// A shown text has no character that has to be an escape, and JSON has the same values
+// after it was shown.
 func FuzzText(f *testing.F) {
 	f.Add("a\u202eb\x1b[2J")
 	f.Add("👨\u200d👩 \U000e0041")

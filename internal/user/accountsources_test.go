@@ -14,8 +14,8 @@ import (
 )
 
 // Somebody registers the name of another person, who then logs in by the identity
-// provider: the account stays with whoever made it, until the operator links them.
-// Spec: P-11.6.
+// provider: the account stays with the person who registered it, until the operator links
+// them. Spec: P-11.6.
 func TestAJWTTakesNoRegisteredAccountOver(t *testing.T) {
 	ctx := context.Background()
 	w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
@@ -76,7 +76,8 @@ func TestAJWTTakesNoRegisteredAccountOver(t *testing.T) {
 	none.wantCode("without a provider", err, im.CodeUnsupported)
 }
 
-// A JWT with crit means nothing to whoever does not know the extensions that it names.
+// A JWT with crit is refused, since the server does not know the extensions that crit
+// names.
 func TestExchangeRefusesUnknownExtensions(t *testing.T) {
 	w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
 	for what, crit := range map[string]any{"an unknown one": []string{"exp-strict"}, "none": []string{}, "no list": "b64"} {
@@ -115,8 +116,8 @@ func TestFiveDevicesOfKindWeb(t *testing.T) {
 	w.wantAccess("the others stay", logins[2].Access, "")
 }
 
-// Who lets nobody add them is not added by other users. The refusal says that the user is
-// there, so it counts like a look-up. Spec: P-8.8.
+// A user who lets nobody add them is not added by other users. The refusal says that the
+// user is there, so it counts like a look-up. Spec: P-8.8.
 func TestUsersDecideWhoAddsThem(t *testing.T) {
 	ctx := context.Background()
 	w := people(t, func(o *user.Options) { o.Rates.LookUps = 2 })

@@ -364,9 +364,9 @@ func TestRevokedKeyIsVoidAndTheLastAdminKeyStays(t *testing.T) {
 	w.wantAdmin(second, true)
 }
 
-// Whoever stole the token of one device and guesses the password does not keep the owner,
-// at another device, from changing it. All devices together have a few times as many
-// guesses. Spec: P-11.2.
+// A thief with the token of one device who guesses the password does not keep the owner, at
+// another device, from changing it. All devices together have a few times as many guesses.
+// Spec: P-11.2.
 func TestGuessesOfAPasswordAreCountedForEachDevice(t *testing.T) {
 	w := people(t, func(o *user.Options) { o.Rates.Logins = 1 })
 	w.register("alice", phone(1))

@@ -19,10 +19,10 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// What strangers show as a proof of who they are: access and refresh tokens, admin keys,
-// setup codes and JWTs. kind chooses one of them, and a JWT that is signed by the provider
-// with any header and any claims, and the set of keys that a provider publishes. Nothing
-// but what was issued is accepted, and what is refused has a code.
+// The input is what strangers show as a proof of who they are: access and refresh tokens,
+// admin keys, setup codes and JWTs. kind chooses one of them, and a JWT that is signed by
+// the provider with any header and any claims, and the set of keys that a provider
+// publishes. Only issued proofs are accepted, and each refusal has a code.
 func FuzzCredentials(f *testing.F) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -234,9 +234,9 @@ func TestExchangeAsksForTheStrengthOfALogin(t *testing.T) {
 	}
 }
 
-// Names in a JWT are told apart by their case and occur once, as for whoever else reads it:
-// otherwise a provider that lets people choose a claim lets them choose who they are.
-// Spec: P-11.2.
+// Names in a JWT are told apart by their case and occur once, as other programs read them:
+// otherwise a provider that lets people choose a claim lets them choose who they are. Spec:
+// P-11.2.
 func TestNamesInAJWTAreExact(t *testing.T) {
 	w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
 	now := w.now.Unix()
@@ -278,8 +278,8 @@ func TestNamesInAJWTAreExact(t *testing.T) {
 	}
 }
 
-// Whoever stole a JWT does not log in with it again after the tokens of the user were
-// revoked. Spec: P-11.2.
+// A thief of a JWT cannot log in with it again after the tokens of the user were revoked.
+// Spec: P-11.2.
 func TestRevocationEndsTheJWTsOfBefore(t *testing.T) {
 	ctx := context.Background()
 	for what, revoke := range map[string]func(w *world) error{

@@ -302,8 +302,8 @@ func TestLoginReplacesTheOtherDeviceOfItsKind(t *testing.T) {
 	many.wantAccess("two of many", two.Access, "")
 }
 
-// F11: whoever gets the turn later has the higher number, and only that one
-// stays.
+// F11: the login that gets the turn later has the higher number, and it is the only one
+// that stays.
 func TestF11TwoLoginsOfOneKindAtOnceLeaveTheHigherNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 {
@@ -520,8 +520,8 @@ func TestDisabledUserIsToldSoWithTheRightPasswordOnly(t *testing.T) {
 	w.wantCode("a wrong password", err, im.CodeBadCredentials)
 }
 
-// Whoever knows only the password of before is not let in behind its change,
-// however long the check of it took.
+// A login with the old password fails after the change of the password, however long the
+// check of it took.
 func TestLoginWithAPasswordThatIsChangedMeanwhileIsRefused(t *testing.T) {
 	for want, change := range map[im.Code]func(w *world) error{
 		im.CodeBadCredentials: func(w *world) error {
@@ -555,8 +555,8 @@ func intEnv(name string, def int) int {
 	return def
 }
 
-// Whoever guesses from many addresses cannot keep a user out who logs in with a
-// device that is known, and comes to few tries. Spec: P-11.2.
+// An attacker who guesses from many addresses has few tries, and cannot keep a user out who
+// logs in with a known device. Spec: P-11.2.
 func TestStrangersDoNotLockAKnownDeviceOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -113,7 +113,7 @@ func TestRefreshTokenWorksOnceOnTwoNodes(t *testing.T) {
 	}
 }
 
-// What two nodes change at the same time in one account are both changed.
+// If two nodes change one account at the same time, both changes stay.
 func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 	type nodes struct {
 		*world
@@ -343,8 +343,8 @@ func TestLastAdminKeyStaysOnTwoNodes(t *testing.T) {
 	w.wantCode("the last one", w.operators.RevokeKey(context.Background(), two.ID), im.CodeInvalid)
 }
 
-// Whatever two nodes do to one account at once, numbers are unique, a refresh
-// token works once, and one device of a kind stays.
+// Two nodes act on one account at once. Numbers are unique, a refresh token works once, and
+// one device of a kind stays.
 func TestAccountUnderFireOnTwoNodes(t *testing.T) {
 	w := people(t)
 	nodes := []*user.Users{w.users, w.node()}

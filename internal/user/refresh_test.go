@@ -163,8 +163,8 @@ func (w *world) putBack(then []store.RecordPut) {
 }
 
 // After a backup was put back, the next login gets the number of one that the backup does
-// not have. Whoever still holds a token of the latter must not touch the former.
-// Spec: P-3.4, P-11.3.
+// not have. A holder of a token of that former login must not touch the new one. Spec:
+// P-3.4, P-11.3.
 func TestRefreshTokenOfALoginThatWasTakenBackHarmsNoOtherDevice(t *testing.T) {
 	for name, dsn := range map[string]func(*testing.T) string{
 		"embedded":   func(*testing.T) string { return "" },
@@ -214,7 +214,7 @@ func TestRefreshRepeatedByManyAtOnceGetsOneAnswer(t *testing.T) {
 	}
 }
 
-// What was never issued must not void anything.
+// A token that was never issued must not void anything.
 func TestForgedRefreshTokenHarmsNobody(t *testing.T) {
 	w := people(t)
 	w.token("acme", "alice")

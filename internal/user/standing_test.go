@@ -8,9 +8,9 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// What each change that ends tokens makes of the sessions that began with a
-// token of a phone, of a laptop, and of no device: the code with which they end,
-// "" if they stay. Spec: P-3.5, P-11.4.
+// Each change that ends tokens ends sessions with a code, or lets them stay (""). The
+// sessions began with a token of a phone, of a laptop, and of no device. Spec: P-3.5,
+// P-11.4.
 func TestStandingOfSessions(t *testing.T) {
 	laptop := user.DeviceRef{ID: "laptop", Kind: "desktop"}
 	const stays, revoked, replaced, disabled = im.Code(""), im.CodeRevoked, im.CodeReplaced, im.CodeUserDisabled

@@ -13,9 +13,8 @@ import (
 
 var clientFrame = (&petrelv1.ClientFrame{}).ProtoReflect().Descriptor()
 
-// Decode reads one frame of a client into f, which must be empty. The strings and
-// bytes of f share the memory of b, so the caller must not change b afterwards.
-// Errors: bad_frame, bad_utf8. Spec: P-2.3, P-2.4.
+// Decode reads one frame of a client into f, which must be empty. The strings and bytes of f share the memory of
+// b, so the caller must not change b afterwards. Errors: bad_frame, bad_utf8. Spec: P-2.3, P-2.4.
 func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 	if ManyValues(c, b, clientFrame) {
 		return im.Errorf(im.CodeBadFrame, "the frame has more than %d values", MaxValues)

@@ -1,15 +1,14 @@
-// Package wire encodes and decodes the frames between clients and server, in two
-// codecs (JSON and protobuf) and two framings (WebSocket and TCP).
+// Package wire encodes and decodes the frames between clients and server, in two codecs (JSON and protobuf) and
+// two framings (WebSocket and TCP).
 //
-// Begin with encoding.go. decode.go decodes the frames of clients, after valuelimit.go has counted their
-// values. frameid.go finds the id of a frame that is refused, and surrogate.go finds half surrogates.
+// Begin with encoding.go. decode.go decodes the frames of clients, after valuelimit.go has counted their values.
+// frameid.go finds the id of a frame that is refused, and surrogate.go finds lone halves of surrogate pairs.
 // events.go, errorframes.go and largeframe.go encode the frames of the server; serverframe.go reads them back.
-// querysecret.go finds secrets in URLs. reader.go and writer.go read and write the JSON of protojson
-// without reflection.
+// querysecret.go finds secrets in URLs. reader.go and writer.go read and write the JSON of protojson without
+// reflection.
 //
-// The package owns the bytes of a frame, and nothing else. It may not know
-// connections, sessions or what a frame means. The generated schema is in
-// sdk/go/petrelv1. Spec: P-1, P-2.
+// The package knows only the bytes of a frame. It may not know connections, sessions or what a frame means. The
+// generated schema is in sdk/go/petrelv1. Spec: P-1, P-2.
 package wire
 
 import (

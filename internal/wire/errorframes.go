@@ -19,7 +19,7 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 	}
 }
 
-// ErrorOf returns the error of which ErrorFrame made f.
+// ErrorOf returns the error from which ErrorFrame made f.
 func ErrorOf(f *petrelv1.Error) *im.Error {
 	return &im.Error{
 		Code: im.Code(f.Code), Message: f.Message, RetryAfter: time.Duration(f.RetryAfterMs) * time.Millisecond,

@@ -51,9 +51,8 @@ func Sender(b []byte) im.User {
 	return im.User(strings.Clone(m.From))
 }
 
-// maxEventsBytes is the size at which AppendEvents begins a new frame. It is far
-// below the frame limit of any client, and large enough that hundreds of messages
-// share one header. A single message may be larger.
+// maxEventsBytes is the largest size of the messages in one Events frame. It is far below the frame limit of any
+// client, and large enough that hundreds of messages share one header. A single message may be larger.
 const maxEventsBytes = 32 << 10
 
 // AppendEvents appends messages, in their order, as one or more Events frames.
@@ -113,8 +112,8 @@ func appendMessageSlowly(dst, stored []byte) []byte {
 			return out
 		}
 	}
-	// The stored bytes are damaged. The client gets an empty message, so it asks
-	// for the history, and that reports the damage.
+	// The stored bytes are damaged. The client gets an empty message, so it asks for the history, and that
+	// reports the damage.
 	return append(dst, "{}"...)
 }
 

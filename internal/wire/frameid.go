@@ -33,8 +33,8 @@ func FrameLimit(bodyBytes int) int {
 
 // IDOf returns the id of a frame that Decode has refused. With the id the server can answer the frame, so one bad
 // frame need not end the connection. It returns 0 if there is no id to answer: the frame is not one JSON object
-// or not one protobuf message, or it has no id, or several. It does not decode the other fields, so it takes any
-// depth of nesting. Spec: P-2.3.
+// or not one protobuf message, it has no id, or its JSON has two different ids. Of several ids in protobuf the
+// last one counts. IDOf does not decode the other fields, so it takes any depth of nesting. Spec: P-2.3.
 func IDOf(c Codec, b []byte) uint64 {
 	if c == JSON {
 		return idOfJSON(b)
@@ -125,7 +125,7 @@ func idIfLast(id uint64, rest []byte) uint64 {
 	return id
 }
 
-// sameID reads an id. It returns 0 if the frame has had another one before.
+// sameID reads an id. It returns 0 if text is no number, or if the frame has had another id before.
 func sameID(before uint64, text []byte) uint64 {
 	id, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil || before != 0 && before != id {

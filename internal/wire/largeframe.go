@@ -38,7 +38,8 @@ func AnnounceLarge(b []byte, c Codec) []byte {
 	return append(out, b[from:]...)
 }
 
-// frameSize reads what appendHeader wrote.
+// frameSize reads the WebSocket header at the beginning of b, which appendHeader wrote. It returns the lengths of
+// the frame and of the header.
 func frameSize(b []byte) (n, header int) {
 	switch n = int(b[1]); n {
 	case 126:

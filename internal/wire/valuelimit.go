@@ -7,17 +7,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// MaxValues is the largest number of values in a request of a user: in JSON its objects and lists and what is in
-// them, in protobuf its fields, at any depth. The largest request names 1,000 users. A value can be as small as 2
-// bytes, so without a bound a frame of 345 KiB would cost the decoder 20 ms. Spec: P-2.3, P-12.7.
+// MaxValues is the largest number of values in a request of a user. In JSON these are the objects, the lists and
+// the commas outside of texts, in protobuf the fields, at any depth. The largest request names 1,000 users. A
+// value can be as small as 2 bytes, so without a bound a frame of 345 KiB would cost the decoder 20 ms.
+// Spec: P-2.3, P-12.7.
 const MaxValues = 4096
 
 // valueBytes is the size of the smallest value.
 const valueBytes = 2
 
 // ManyValues reports whether b has more than MaxValues values. It decodes and allocates nothing, so it is called
-// before the decoder. m describes the message in b. In bytes that are no valid JSON or protobuf, it counts
-// whatever looks like a value.
+// before the decoder. m describes the message in b. For bytes that are not valid JSON or protobuf the result is a
+// guess: the decoder refuses them.
 func ManyValues(c Codec, b []byte, m protoreflect.MessageDescriptor) bool {
 	if len(b) <= valueBytes*MaxValues {
 		return false
@@ -49,7 +50,8 @@ func manyInJSON(b []byte) bool {
 	return values > MaxValues
 }
 
-// countFields subtracts the number of fields in b from left. It returns false as soon as left would be negative.
+// countFields subtracts the number of fields in b from left. It returns false as soon as left is negative. It
+// stops counting at bytes that are not valid, and returns true.
 func countFields(b []byte, m protoreflect.MessageDescriptor, left *int) bool {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

@@ -321,7 +321,7 @@ func TestEventsOfADamagedRowAreStillFrames(t *testing.T) {
 	}
 }
 
-// What was written is read back, frame by frame.
+// Written frames are read back, one by one.
 func TestWrittenFramesAreReadBack(t *testing.T) {
 	eachEncoding(t, func(t *testing.T, e wire.Encoding) {
 		var all []byte

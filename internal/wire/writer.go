@@ -44,8 +44,8 @@ func (w *jsonWriter) refuse() { w.refused = true }
 func (w *jsonWriter) open(bracket byte)  { w.b = append(w.b, bracket) }
 func (w *jsonWriter) close(bracket byte) { w.b = append(w.b, bracket) }
 
-// key writes the key of a member, which has its quotes and its colon, and a comma before all but the first. The
-// first one follows the opening bracket, and no value ends with that.
+// key writes the key of a member. The text of key includes the quotes and the colon. A comma comes before it,
+// unless the last byte is the opening bracket: no value ends with that byte.
 func (w *jsonWriter) key(key string) {
 	if w.b[len(w.b)-1] != '{' {
 		w.b = append(w.b, ',')
@@ -82,7 +82,8 @@ func (w *jsonWriter) bytes(v []byte) {
 	w.b = append(base64.StdEncoding.AppendEncode(append(w.b, '"'), v), '"')
 }
 
-// longText is the length of a text, in bytes, from which on counting its escapes before writing them saves time.
+// longText is a number of bytes. If more of them follow the first escape of a text, text counts the escapes
+// before it writes them, which saves time.
 const longText = 1 << 10
 
 func (w *jsonWriter) text(s string) {

@@ -18,8 +18,8 @@ func newPlaces(given string) places {
 	return places{given: given, list: []string{given}, silent: map[string]bool{}}
 }
 
-// begin begins a round. It leaves out the address without ("": none), and puts other addresses of the same host
-// last, with the silent ones.
+// begin begins a round, in which one address is left out: without ("": none). Other addresses of the same host
+// come last, with the silent ones.
 func (p *places) begin(without string) {
 	p.left = nil
 	lost := hostOf(without)
@@ -50,7 +50,8 @@ func (p *places) next() (addr string, ok bool) {
 	return addr, true
 }
 
-// welcomed takes the addresses from the server that is connected at addr; an empty list changes nothing.
+// welcomed takes the addresses that the server at addr has named, as far as this client may use them. An empty
+// list changes no address.
 func (p *places) welcomed(addr string, gateways []string) {
 	delete(p.silent, addr)
 	if len(gateways) == 0 {
@@ -69,7 +70,7 @@ func (p *places) welcomed(addr string, gateways []string) {
 	}
 }
 
-// sendsAway moves an address behind the others: its server sends its clients away.
+// sendsAway makes an address the last one of the list: its server sends its clients away.
 func (p *places) sendsAway(addr string) {
 	if i := slices.Index(p.list, addr); i >= 0 && len(p.list) > 1 {
 		p.list = append(slices.Delete(slices.Clone(p.list), i, i+1), addr)

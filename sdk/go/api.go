@@ -36,12 +36,12 @@ func (c *Client) CreateGroup(ctx context.Context, title string, users ...string)
 	return r.Conv, err
 }
 
-// RenameGroup gives a group another title. It takes an admin or the owner.
+// RenameGroup gives a group another title. Only an admin or the owner may do so.
 func (c *Client) RenameGroup(ctx context.Context, conv, title string) error {
 	return c.change(ctx, "RenameGroup", &petrelv1.RenameGroupRequest{Conv: conv, Title: title})
 }
 
-// AddMembers adds users to a group. It takes an admin or the owner.
+// AddMembers adds users to a group. Only an admin or the owner may do so.
 func (c *Client) AddMembers(ctx context.Context, conv string, users ...string) error {
 	return c.change(ctx, "AddMembers", &petrelv1.AddMembersRequest{Conv: conv, Users: users})
 }
@@ -51,22 +51,22 @@ func (c *Client) RemoveMembers(ctx context.Context, conv string, users ...string
 	return c.change(ctx, "RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: conv, Users: users})
 }
 
-// LeaveGroup leaves a group; its owner hands it over first.
+// LeaveGroup leaves a group. The owner has to transfer the ownership first.
 func (c *Client) LeaveGroup(ctx context.Context, conv string) error {
 	return c.change(ctx, "LeaveGroup", &petrelv1.LeaveGroupRequest{Conv: conv})
 }
 
-// SetRole makes a member an admin or an admin a member. It takes the owner.
+// SetRole makes a member an admin or an admin a member. Only the owner may do so.
 func (c *Client) SetRole(ctx context.Context, conv, user string, role petrelv1.Role) error {
 	return c.change(ctx, "SetRole", &petrelv1.SetRoleRequest{Conv: conv, User: user, Role: role})
 }
 
-// TransferOwnership makes a member the owner and the owner an admin.
+// TransferOwnership makes a member the owner and the owner an admin. Only the owner may do so.
 func (c *Client) TransferOwnership(ctx context.Context, conv, user string) error {
 	return c.change(ctx, "TransferOwnership", &petrelv1.TransferOwnershipRequest{Conv: conv, User: user})
 }
 
-// DissolveGroup ends a group for all. It takes the owner.
+// DissolveGroup ends a group for all. Only the owner may do so.
 func (c *Client) DissolveGroup(ctx context.Context, conv string) error {
 	return c.change(ctx, "DissolveGroup", &petrelv1.DissolveGroupRequest{Conv: conv})
 }
@@ -88,8 +88,8 @@ func (c *Client) Members(ctx context.Context, conv string) ([]*petrelv1.MemberRe
 	}
 }
 
-// LoadReceipts loads the cursors of all members of a conversation, which the ticks of a group need. Those of a
-// direct conversation come without a call. Spec: P-8.6.
+// LoadReceipts loads the cursors of all members of a conversation. Message.Delivered and Message.Read in a group
+// are counted from them. The cursors of a direct conversation come without a call. Spec: P-8.6.
 func (c *Client) LoadReceipts(ctx context.Context, conv string) error {
 	q := &petrelv1.ListReceiptsRequest{Conv: conv}
 	for {
@@ -166,7 +166,7 @@ func NewAPI(url string, h *http.Client, source TokenSource) API {
 }
 
 // ChangeSettings sets settings of a conversation, of another user, or, if both are empty, of the account. values
-// has them by name; "" removes one. An application begins its own names with a word of its own. The snapshots
+// has them by name; "" removes one. Names that an application invents begin with a word of its own. The snapshots
 // have the values once the server has stored them.
 // Codes: invalid, no_conversation, rate_limited. Spec: P-8.10.
 func (c *Client) ChangeSettings(ctx context.Context, conv, user string, values map[string]string) error {
@@ -243,8 +243,8 @@ func (c *Client) React(ctx context.Context, conv string, seq uint64, emoji strin
 	return c.changeNote(conv, r, c.Call(ctx, messageService+"React", q, r))
 }
 
-// Pin pins a message for all members, or unpins it. In a group it takes an admin or the
-// owner. Codes: no_target, forbidden, rate_limited. Spec: P-5.11.
+// Pin pins a message for all members, or unpins it. In a group only an admin or the owner may do so.
+// Codes: no_target, forbidden, rate_limited. Spec: P-5.11.
 func (c *Client) Pin(ctx context.Context, conv string, seq uint64, removed bool) error {
 	r := new(petrelv1.NoteResponse)
 	return c.changeNote(conv, r, c.Call(ctx, messageService+"Pin",
@@ -296,7 +296,7 @@ func (c *Client) Pins(ctx context.Context, conv string) ([]*petrelv1.PinnedMessa
 
 // LoadNotes loads the reactions and pins of the messages that Messages returns. They come with each loaded
 // message, and are pushed while the conversation is in focus. So an application calls LoadNotes when it shows a
-// conversation that was out of focus, or while the client was offline. Spec: P-5.11.
+// conversation that was out of focus, and after the client was offline. Spec: P-5.11.
 func (c *Client) LoadNotes(ctx context.Context, conv string) error {
 	var after, before uint64
 	c.do(func(k *core) {

@@ -18,7 +18,8 @@ import (
 )
 
 // request waits until the client is live, sends one request over the long connection, and returns the answer. An
-// error frame is returned as an *Error. need is the required capability, or "".
+// error frame is returned as an *Error. If the connection ends before the answer, the error is ErrConnectionLost.
+// At most maxAsked requests run at once; further ones wait. need is the required capability, or "".
 func (c *Client) request(ctx context.Context, need string,
 	frame func() *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 	select { // the application's share of the open requests of P-2.2
@@ -56,7 +57,8 @@ func (c *Client) request(ctx context.Context, need string,
 	}
 }
 
-// call sends a request, if the client is live. Otherwise it returns a channel that is closed when the client is.
+// call sends a request, if the client is live. Otherwise it returns a channel that is closed when the client is
+// live.
 func (c *Client) call(need string, frame func() *petrelv1.ClientFrame,
 	answer func(*petrelv1.ServerFrame)) (up <-chan struct{}, err error) {
 	c.do(func(k *core) {
@@ -70,9 +72,9 @@ func (c *Client) call(need string, frame func() *petrelv1.ClientFrame,
 }
 
 // Call waits until the client is live, and then calls a method of the server's API, like
-// "petrel.v1.Service/Method", over the long connection, or over HTTP if the server does not offer that. If the
-// request id is empty, Call makes one, so that it can repeat a call whose connection ends before the answer.
-// Refusals are an [*Error]. Spec: P-10.4, P-12.4.
+// "petrel.v1.Service/Method", over the long connection, or over HTTP if the server does not offer that. Call
+// fills in an empty request id of the request, so that it can repeat a call whose connection ends before the
+// answer. Refusals are an [*Error]. Spec: P-10.4, P-12.4.
 func (c *Client) Call(ctx context.Context, method string, request, response proto.Message) error {
 	setRequestID(request)
 	b, err := proto.Marshal(request)
@@ -100,7 +102,7 @@ func (c *Client) Call(ctx context.Context, method string, request, response prot
 	}
 }
 
-// callHTTP is Call for a server whose connections carry no calls.
+// callHTTP is Call over HTTP. When the token is refused, it asks the source once for another one.
 func (c *Client) callHTTP(ctx context.Context, method string, request []byte, response proto.Message) error {
 	refused := ""
 	for asked := false; ; asked = true {
@@ -175,13 +177,14 @@ func setRequestID(m proto.Message) {
 	}
 }
 
-// repeatable reports whether a call of unknown outcome may be repeated.
+// repeatable reports whether a call of unknown outcome may be repeated: its request has a request id, or no such
+// field.
 func repeatable(m proto.Message) bool {
 	r := m.ProtoReflect()
 	if f := r.Descriptor().Fields().ByName("request_id"); f != nil {
 		return r.Get(f).String() != ""
 	}
-	return true // methods without one change nothing, or the same again
+	return true // without the field, a method only reads, or a repeat does no harm
 }
 
 // Credentials is an option for Connect clients, those of petrelv1connect. With it they call as the user of the

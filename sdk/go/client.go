@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Version is the name and version that a client gives of this package.
+// Version is the name and version of this package. A client without Options.Client sends it to the server.
 const Version = "petrel-go/0.1.0"
 
 // Protocol is the version of the protocol that this package speaks. Spec: P-3.2.
@@ -33,21 +33,22 @@ type Options struct {
 	// Store keeps the state of the client across restarts; nil: memory only.
 	Store *Store
 
-	Device     string // id of this installation, at most 64 bytes; "": the store's, made at random once
+	Device     string // id of this installation, at most 64 bytes; "": that of the store, or else a random one
 	DeviceKind string // "phone", "desktop", "web", …; P-11.4
-	Client     string // name and version of the application, for the operator's eyes
+	Client     string // name and version of the application, for the operator's eyes; "": Version
 
 	JSON    bool // speak JSON instead of protobuf
 	TLS     *tls.Config
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 	Log     *slog.Logger                                                      // nil: nothing is logged
 
-	// Keep is how many of the newest entries of a conversation the client holds, in memory and in the store; 0
-	// means 500. A client that is further behind drops the entries it has, and loads only the newest Keep. Since
-	// and Older read the others.
+	// Keep is how many of the newest entries of a conversation the client holds, in memory and in the store,
+	// besides those that Older has loaded; 0 means 500. The oldest ones are dropped once there are an eighth
+	// more. A client that is further behind drops the entries it has, and loads only the newest Keep. Since and
+	// Older read the others.
 	Keep int
-	// Newest is how many entries of a conversation are loaded when the client
-	// first meets it; 0 means 20, negative none.
+	// Newest is how many entries of each conversation the first sync of a client loads; 0 means 20, negative
+	// none. Of a conversation that appears later the client loads all entries, up to Keep.
 	Newest int
 	// ManualDelivered leaves the delivered cursor to the application, which calls MarkDelivered. Otherwise the
 	// client moves it over the entries that it holds.
@@ -195,10 +196,11 @@ func (c *Client) do(input func(k *core)) {
 	k.out.frames, k.out.settled, k.out.remarks, k.out.woken = k.out.frames[:0], nil, nil, false
 }
 
-// Run connects and keeps the client connected. It returns nil when ctx ends. It returns an error when the store
-// has failed, or when a person has to act: the token is void, another device has taken the place of this one, or
-// the server does not speak this protocol (an [*Error] in these three cases). When it returns, all its goroutines
-// have ended and everything is written to the store. It may be called again. Spec: P-3.5, P-3.6.
+// Run connects and keeps the client connected. It returns nil when ctx ends. It returns an error when it is
+// running already, when the store has failed, or when a person has to act: the token is void, another device of
+// the same kind has logged in, the server does not speak this protocol, or the store belongs to another user (an
+// [*Error] in these four cases). When it returns, all its goroutines have ended and, unless the store failed,
+// everything is written to the store. It may be called again. Spec: P-3.5, P-3.6.
 func (c *Client) Run(ctx context.Context) error {
 	busy := false
 	c.do(func(*core) { busy, c.running = c.running, true })
@@ -215,8 +217,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// While runs the client while f runs, for programs that have an end. The ctx of f ends when Run does. If Run
-// fails, While returns its error, else the result of f.
+// While calls Run and f at the same time, for programs that have an end: it ends Run when f returns. The ctx of f
+// ends when Run does. If Run fails, While returns its error, else the result of f.
 func (c *Client) While(ctx context.Context, f func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

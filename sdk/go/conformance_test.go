@@ -575,8 +575,8 @@ const usual = `{"version":1,"user":"alice","inbox":"inbox","historyId":"h1","hea
 	"window":{"sends":64,"bytes":262144},"limits":{"frameBytes":65536,"bodyBytes":8192,"historyMessages":50,"openRequests":16},
 	"capabilities":["edit","cursor","focus","newest","call","rel","signal","presence","notes","personal","mentions"]}`
 
-// goLive goes from where a token is asked for to the answer of the first sync. What was
-// asked besides the hello and this sync is left to the step.
+// goLive goes from where a token is asked for to the answer of the first sync. Other
+// requests than the hello and this sync are left to the step.
 func (s *script) goLive(raw json.RawMessage) {
 	s.t.Helper()
 	var with struct{ Welcome, Sync map[string]any }

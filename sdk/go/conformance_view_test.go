@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What a script compares, as the JSON that vectors are written in.
+// The values that a script compares, as the JSON of the vectors.
 
 func (s *script) changedView() any {
 	if !s.got.told {

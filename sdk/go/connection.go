@@ -51,13 +51,13 @@ type live struct {
 	syncAt           time.Time
 	newest           uint32 // newest entries of a conversation that the sync under way asks for
 	reads, moving    int
-	pages            int                // history pages that came
+	pages            int                // history requests that were answered
 	back             bool               // the server has fewer or other entries than it had sent before
 	missing          []*conv            // wait for a request for their missing entries, in this order
 	focused          *petrelv1.SetFocus // sent on this connection
 	focusAt          time.Time          // when it has to be sent again; zero: not
 	watchDue         bool               // the server does not know whom the application watches
-	watchAt          time.Time          // the watched users are not sent before
+	watchAt          time.Time          // the watched users are not sent before this time
 	pushed           map[string]bool    // keys of settings that came as events since the last lagged; nil: none did
 }
 
@@ -80,7 +80,7 @@ type request struct {
 	at     time.Time
 	kind   asked
 	bytes  int
-	answer func(*petrelv1.ServerFrame) // called once, with nil when the connection ended
+	answer func(*petrelv1.ServerFrame) // called once; nil: the connection ended before the answer
 }
 
 // asked is the kind of a request.
@@ -103,7 +103,8 @@ func kindOf(f *petrelv1.ClientFrame) asked {
 	return asksOther
 }
 
-// ask sends a request. It calls answer with the server's answer, or with nil when the connection ends.
+// ask sends a request. It calls answer with the server's answer, with nil when the connection ends, or at once
+// with nil if the frame cannot be encoded.
 func (c *core) ask(f *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) {
 	f.Id = c.live.nextID + 1
 	b, err := encode(c.o.json, f)
@@ -115,7 +116,7 @@ func (c *core) ask(f *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) 
 	c.askEncoded(kindOf(f), b, answer)
 }
 
-// askEncoded sends the request b, which has the next id.
+// askEncoded sends the request b, which was encoded with the id after nextID.
 func (c *core) askEncoded(kind asked, b []byte, answer func(*petrelv1.ServerFrame)) {
 	lv := c.live
 	lv.nextID++
@@ -124,7 +125,8 @@ func (c *core) askEncoded(kind asked, b []byte, answer func(*petrelv1.ServerFram
 	c.out.frames = append(c.out.frames, frame{lv.conn, lv.nextID, b})
 }
 
-// call sends a request of the application. need is the required capability, or "".
+// call sends a request of the application. need is the required capability, or "". Without it nothing is sent.
+// Codes: unsupported.
 func (c *core) call(need string, f *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) error {
 	if need != "" && !c.live.offers(need) {
 		return &Error{Code: CodeUnsupported, Message: "the server does not offer " + need, Settled: true}
@@ -134,7 +136,8 @@ func (c *core) call(need string, f *petrelv1.ClientFrame, answer func(*petrelv1.
 	return nil
 }
 
-// begin makes t, which got the welcome w, the live connection. Spec: P-3.4.
+// begin makes t, which got the welcome w, the live connection, and starts a sync. If the history id has changed,
+// it drops the former state. It returns an error if the store belongs to another user. Spec: P-3.4.
 func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	if c.meta.User != "" && c.meta.User != w.User {
 		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("the store belongs to %s, the token to %s", c.meta.User,
@@ -168,7 +171,8 @@ func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	return nil
 }
 
-// finish drops the state of the live connection. Requests that wait for an answer get nil.
+// finish drops the state of the live connection, and adapts the size of history pages to it. Requests that wait
+// for an answer get nil.
 func (c *core) finish() {
 	lv := c.live
 	switch { // a link that breaks before the first page has arrived gets smaller pages
@@ -196,7 +200,7 @@ func (c *core) pageSize(lv *live) int {
 	return int(lv.welcome.GetLimits().GetHistoryMessages())
 }
 
-// take applies one frame.
+// take applies one frame. After an error the connection is given up.
 func (c *core) take(f *petrelv1.ServerFrame) error {
 	lv := c.live
 	if q, asked := lv.waiting[f.Id]; asked {
@@ -267,7 +271,7 @@ func (c *core) stepLive() {
 	}
 }
 
-// retryAt returns the time at which a request refused with e may be repeated.
+// retryAt returns the time at which a request refused with e may be repeated: after retryWait if e names no wait.
 func (c *core) retryAt(e *petrelv1.Error) time.Time {
 	wait := time.Duration(e.RetryAfterMs) * time.Millisecond
 	if wait == 0 {

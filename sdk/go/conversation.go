@@ -28,14 +28,14 @@ type conv struct {
 
 	head, have, low    uint64
 	before             uint64 // the value of have when the connection began
-	counted, countedAt uint64 // counted is that of the entry countedAt, the highest with a known count
+	counted, countedAt uint64 // the count at countedAt, the highest seq with a known count
 	entries            []*entry
 	held               map[uint64]*petrelv1.Message // entries above a gap, by seq
 	notes              map[uint64]*petrelv1.Note    // by seq; shared with snapshots: replaced, never changed
 	damaged            []Range                      // ranges that the server cannot read, oldest first
-	paged              int                          // entries that Older has added to what is kept
+	paged              int                          // entries that Older has loaded, kept besides Options.Keep
 	queued             bool                         // in live.missing, or its page is under way
-	repairAt           time.Time                    // history is not requested before
+	repairAt           time.Time                    // history is not requested before this time
 
 	cursors
 	quotes
@@ -80,7 +80,7 @@ func (v *conv) heardCounted(seq, counted uint64) {
 	}
 }
 
-// find returns the index of seq in entries.
+// find returns the index of seq in entries, or the index where it would be, and whether it is there.
 func (v *conv) find(seq uint64) (int, bool) {
 	return slices.BinarySearchFunc(v.entries, seq, func(e *entry, seq uint64) int {
 		switch {
@@ -180,7 +180,8 @@ func (c *core) takeInbox(m *petrelv1.Message) {
 	}
 }
 
-// takeHint records the head of a conversation whose entries are not pushed. Spec: P-6.5.
+// takeHint records the head of a conversation whose entries are not pushed, and requests them if they are wanted.
+// Spec: P-6.5.
 func (c *core) takeHint(h *petrelv1.Hint) {
 	if h.Conv == c.meta.Inbox {
 		c.startSync()
@@ -222,7 +223,8 @@ func (c *core) entry(v *conv, m *petrelv1.Message) {
 	c.takeHeld(v)
 }
 
-// takeHeld appends those entries of held that follow without a gap.
+// takeHeld appends those entries of held that follow without a gap. The other ones up to have replace older
+// copies.
 func (c *core) takeHeld(v *conv) {
 	for len(v.held) > 0 {
 		m := v.held[v.have+1]
@@ -290,7 +292,8 @@ func (v *conv) countOwn(m *petrelv1.Message) {
 	}
 }
 
-// replace puts m in the place of an older copy of the same entry. Spec: P-6.1.
+// replace puts m in the place of an older copy of the same entry. If the client holds an entry with another
+// sender or client message id there, the server went back to an earlier state. Spec: P-6.1, P-6.8.
 func (c *core) replace(v *conv, m *petrelv1.Message) {
 	i, found := v.find(m.Seq)
 	if found && c.live != nil && (v.entries[i].m.From != m.From || v.entries[i].m.ClientMsgId != m.ClientMsgId) {

@@ -22,7 +22,7 @@ type core struct {
 
 	now   time.Time // time of the input that is being applied
 	out   outputs   // not taken by the caller yet
-	alarm time.Time // when step has to be called at the latest; zero: not
+	alarm time.Time // latest time of the next call of step; zero: there is none
 	reach reach
 
 	status    Status
@@ -32,19 +32,19 @@ type core struct {
 	direct    map[string]string // other user → direct conversation
 	lanes     map[string]*lane
 	ready     []*lane              // may have something to send
-	sending   map[string]*outgoing // by client message id, not settled
+	sending   map[string]*outgoing // the messages of the outbox, settled ones too, by client message id
 	composed  uint64               // number of the newest message composed
-	toSync    []*outgoing          // written, but not durable yet
+	toSync    []*outgoing          // the next turn makes their rows durable
 	moves     []*conv              // have a cursor to be sent
 	focus     *petrelv1.SetFocus   // nil: all
 	live      *live                // nil: not connected
-	pageLimit int                  // entries of a history page; 0: the server's
+	pageLimit int                  // entries of a history page; 0: the limit of the server
 	unread    unreadTotals
 	incoming  incoming
 	lossy     lossy
 	settings  settings
 
-	rows      map[string][]byte // to be written; nil: to be removed
+	rows      map[string][]byte // to be written; a nil value: to be removed
 	dirty     map[*conv]struct{}
 	asking    map[*conv]struct{} // with quotes to be asked for
 	metaDirty bool
@@ -106,7 +106,7 @@ type frame struct {
 // written has the rows that one turn writes, and the effects that wait for the write.
 type written struct {
 	rows    []Row // all or none
-	sync    bool  // to be made durable before stored
+	sync    bool  // the store is synced before stored is called
 	fresh   []*outgoing
 	changed Change
 }
@@ -125,7 +125,7 @@ func newCore(o coreOptions, random func() float64, newID func() string) *core {
 	}
 }
 
-// open takes the rows of the store, before all other inputs.
+// open loads the rows of the store, before all other inputs. If they have no device id, it makes one.
 func (c *core) open(rows []Row) error {
 	if err := c.load(rows); err != nil {
 		return err
@@ -140,7 +140,8 @@ func (c *core) open(rows []Row) error {
 	return nil
 }
 
-// step carries out everything that is due. Afterwards alarm is the latest time of the next call.
+// step carries out everything that is due. Afterwards alarm is the latest time of the next call; zero: there is
+// none.
 func (c *core) step() {
 	c.alarm = time.Time{}
 	c.stepReach()

@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// moveEvery is the interval at which the cursors of one conversation are sent. Spec: P-8.6.
+// moveEvery is the shortest time between two requests that send the cursors of one conversation. Spec: P-8.6.
 const moveEvery = time.Second
 
 // cursors are the cursors of the users of one conversation.
@@ -61,7 +61,7 @@ func (v *conv) receipt(user string, r *petrelv1.Receipt) {
 	}
 }
 
-// takeReceipt applies a move by another user, or by another device of this one.
+// takeReceipt applies a move of the cursors of another user, or of this user on another device.
 func (c *core) takeReceipt(r *petrelv1.Receipt) {
 	v := c.convs[r.Conv]
 	if v == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Error is a refusal by the server. Branch on Code, never on the texts, which are for people. Spec: P-2.2.
+// Error is a refusal by the server, or by the client itself, for example of a draft that is not valid. Branch on
+// Code, never on the texts, which are for people. Spec: P-2.2.
 type Error struct {
 	Code       string // CodeNotMember, …; a newer server may send others
 	Message    string

@@ -32,7 +32,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type logFile struct {
 	path string
 
-	// tier 0; guards the fields below, and is held over writes of the file on purpose: it is their order
+	// tier 0; guards the fields below, and is held over writes of the file on purpose: it keeps them in order
 	mu    sync.Mutex
 	f     *os.File
 	size  int64
@@ -47,8 +47,8 @@ type place struct {
 	n   int
 }
 
-// OpenFile opens the store in the file at path, or makes it, readable only by
-// its owner. One process at a time may have it open.
+// OpenFile opens the store in the file at path, or makes it, readable only by its owner. One process at a time
+// may have it open.
 func OpenFile(path string) (*Store, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

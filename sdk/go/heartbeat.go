@@ -11,8 +11,8 @@ const (
 	// those take longer.
 	probeAfter = 3 * time.Second
 	probeTrips = 4
-	maxTrip    = 3 * time.Second // most that counts as a round trip: a stalled store is not a long link
-	// pongWithin is the time after a ping in which the server has to send any byte.
+	maxTrip    = 3 * time.Second // longest round trip that counts: an answer may also be late because the store stalls
+	// pongWithin is the shortest time after a ping in which the server has to send any byte.
 	pongWithin = 2 * time.Second
 	// slowest is the rate of the slowest link that the client waits for, in bytes per second. A message of 48 KiB
 	// over 50 kbit/s takes 8 s, and nothing is wrong.
@@ -26,7 +26,7 @@ const (
 
 // pulse has what the client knows of whether the server at the other end of a connection still lives. Spec: P-7.
 type pulse struct {
-	heard  time.Time     // when the last bytes of the server came; the caller sets it
+	heard  time.Time     // when the last bytes of the server came, or when an announced large frame should be there
 	moved  time.Time     // when the socket last took bytes of the awaited request, or of one before it
 	taken  uint64        // id of the last request of which the socket took all
 	pinged time.Time     // time of the ping that has no answer; zero: there is none
@@ -48,8 +48,8 @@ func (p *pulse) tripped(d time.Duration) {
 }
 
 // took records when the socket last took bytes, and the last request that it took completely. Bytes are a sign of
-// life only as long as the longest waiting request, or a ping, is not written: the socket of a frozen server goes
-// on taking the bytes after it. Spec: S-5.2.
+// life only until the socket has taken the awaited request: the ping, or else the request that has waited for
+// longest. The socket of a frozen server goes on taking the bytes after it. Spec: S-5.2.
 func (lv *live) took(at time.Time, upTo uint64) {
 	awaited := lv.ping
 	if lv.pinged.IsZero() {
@@ -115,11 +115,12 @@ func (c *core) beatAt() time.Time {
 	return time.Time{}
 }
 
-// secondsOf returns the whole seconds that bytes take at a rate.
+// secondsOf returns the whole seconds that bytes take at a rate in bytes per second.
 func secondsOf(bytes, rate int) time.Duration { return time.Duration(bytes/rate) * time.Second }
 
-// fellSilent raises the patience, if the client sees whole frames only: then a slow link may be the reason why
-// the server seemed silent. The patience ends when a request of the kind that waited is answered. Spec: S-5.8.
+// fellSilent raises the patience, if the client sees whole frames only and a request other than a ping waits:
+// then a slow link may be the reason why the server seemed silent. The patience ends when a request of the kind
+// that waited is answered. Spec: S-5.8.
 func (c *core) fellSilent() {
 	lv := c.live
 	for _, id := range lv.order {
@@ -131,7 +132,7 @@ func (c *core) fellSilent() {
 	}
 }
 
-// answeredIn records that q is answered, and its round trip.
+// answeredIn records that q is answered, and its round trip. It ends the patience for requests of its kind.
 func (c *core) answeredIn(q request) {
 	lv := c.live
 	lv.bytes -= q.bytes

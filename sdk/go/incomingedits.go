@@ -6,7 +6,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// applyChange applies m to its target, if m is an edit or a recall and the client holds the target. Spec: P-5.3.
+// applyChange applies m to its target, if m is an edit or a recall and the client holds the target, and to the
+// stored quote of the target. Spec: P-5.3.
 func (c *core) applyChange(v *conv, m *petrelv1.Message) {
 	v.foldQuote(m)
 	switch b := m.Body.(type) {

@@ -9,8 +9,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// skipEvery is after how many entries that are no incoming messages the position is stored. A restart reads at
-// most so many of them again.
+// skipEvery is the number of entries after which the position is stored, if none of them is an incoming message.
+// A restart reads at most that many of them again.
 const skipEvery = 64
 
 // Incoming returns an iterator of the texts and data that others send to the user, in all conversations,
@@ -178,8 +178,8 @@ func (r *reader) nextOf(ctx context.Context, id string) (m Message, found bool, 
 	}
 }
 
-// comesIn reports whether an entry is a message of another user. A recalled message has no body, and does not
-// count.
+// comesIn reports whether an entry is a text or data of another user. A recalled message has no body, and does
+// not count.
 func (r *reader) comesIn(m Message) bool {
 	switch m.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:

@@ -153,7 +153,7 @@ func TestIncomingComesAgainUntilItIsFinished(t *testing.T) {
 	})
 }
 
-// What the user has read on another device is not finished by this program.
+// A message that the user has read on another device is not finished by this program.
 func TestIncomingDoesNotFollowTheReadCursor(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		v := s.conv("g1", "")

@@ -33,7 +33,8 @@ func (c *core) takeNotes(v *conv, notes []*petrelv1.Note) {
 	}
 }
 
-// takeNote applies a note, if it is newer than the known one, and reports whether it did. A note for all members
+// takeNote applies a note, and reports whether it did. It drops a note that is older than the known one, one of
+// an entry that the client has dropped, and one of an entry above have beyond maxNotes. A note for all members
 // does not say which reactions are the user's own. Those are taken from the known note.
 func (v *conv) takeNote(n *petrelv1.Note) bool {
 	old := v.notes[n.Seq]

@@ -56,7 +56,7 @@ type SendState int
 
 // The states of an Outgoing.
 const (
-	Sending    SendState = iota // queued, sent, or of unknown outcome: neither sent nor failed
+	Sending    SendState = iota // queued, or on its way without an answer: show it as neither sent nor failed
 	Sent                        // stored for ever, with a seq
 	Rejected                    // not stored, and never will be
 	Unknowable                  // ErrUnknowable
@@ -82,7 +82,7 @@ type outgoing struct {
 	err   error     // of the newest attempt
 	safe  bool      // its row is durable: it may go out
 	tried bool      // an attempt may have stored it, or may still do so
-	look  bool      // the history has to be searched for it before it is sent
+	look  bool      // the history above from has to be searched for it before it is sent
 	from  uint64
 	until uint64 // the new after, if the history cannot be searched
 	stale bool   // its target is a seq of another history, so it is not sent any more
@@ -183,7 +183,7 @@ func (c *core) kept(o *outgoing) {
 	c.out.woken = true
 }
 
-// discard stops showing a message that was finally not stored.
+// discard removes a failed message from the outbox and the store. Other messages stay.
 func (c *core) discard(o *outgoing) {
 	if c.sending[o.id] == o && o.failed() {
 		c.remove(o)
@@ -191,10 +191,10 @@ func (c *core) discard(o *outgoing) {
 	}
 }
 
-// failed reports whether the sending of o has failed. A failed message is shown until it is discarded.
+// failed reports whether o is Rejected or Unknowable. Such a message is shown until it is discarded.
 func (o *outgoing) failed() bool { return o.state == Rejected || o.state == Unknowable }
 
-// draft returns the sent draft, for another try.
+// draft returns the draft of o without its ID, for another try.
 func (o *outgoing) draft() Draft {
 	s := o.send
 	return Draft{
@@ -206,8 +206,8 @@ func (o *outgoing) draft() Draft {
 	}
 }
 
-// compose puts s into its lane, with all that its attempts share. A message with a new id had no earlier attempt,
-// so it gets an after. Spec: P-4.7.
+// compose makes s a message of the outbox and puts it into its lane. A message with a new id had no earlier
+// attempt, so it gets an after. Spec: P-4.7.
 func (c *core) compose(s *petrelv1.Send, newID bool) *outgoing {
 	if v := c.convs[s.Conv]; v != nil && v.peer != "" { // one lane for a direct conversation
 		s.Conv, s.User = "", v.peer
@@ -230,7 +230,8 @@ func (c *core) compose(s *petrelv1.Send, newID bool) *outgoing {
 	return o
 }
 
-// touchOutgoing marks the shown state of o as changed. Before a conversation is known, its user names it.
+// touchOutgoing marks the shown state of o as changed. If the client does not know the direct conversation with
+// its user yet, Change.Pending says so.
 func (c *core) touchOutgoing(o *outgoing) {
 	id := cmp.Or(o.conv, c.target(o))
 	if id != "" {
@@ -314,7 +315,7 @@ func (c *core) wakeLane(l *lane) {
 	}
 }
 
-// byAge returns the unsettled messages, in the order of composition.
+// byAge returns all messages of the outbox, settled ones too, in the order of composition.
 func (c *core) byAge() []*outgoing {
 	return slices.SortedFunc(maps.Values(c.sending), func(a, b *outgoing) int { return cmp.Compare(a.n, b.n) })
 }
@@ -433,7 +434,7 @@ func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	lv := c.live
 	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}
 	b, err := encode(c.o.json, f)
-	if err != nil { // a text that is not UTF-8; with protobuf the server says so
+	if err != nil { // a text that is not UTF-8; in protobuf the server refuses it
 		c.giveUp(o, &Error{Code: CodeInvalid, Message: err.Error(), Settled: true})
 		return true, false
 	}
@@ -474,7 +475,7 @@ func (c *core) giveUp(o *outgoing, e *Error) {
 // answered applies the answer to an attempt; nil: the connection ended. Spec: P-4.8.
 func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 	l := o.lane
-	if o.state != Sending { // it was met in the history meanwhile
+	if o.state != Sending { // an entry of the history has settled it meanwhile
 		return
 	}
 	e := f.GetError()
@@ -497,7 +498,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 		}
 	default:
 		o.err = fromWire(e)
-		o.tried = o.tried || e.Code != CodeRateLimited // only after rate_limited the attempt is certainly over
+		o.tried = o.tried || e.Code != CodeRateLimited // only rate_limited ends the attempt for certain
 		l.at = c.retryAt(e)
 		if e.RetryAfterMs == 0 {
 			l.at = c.now.Add(min(firstWait<<min(l.fails, 5), maxWait))
@@ -531,8 +532,8 @@ func (c *core) acked(o *outgoing, a *petrelv1.Ack) {
 }
 
 // ownCopy returns the entry that the send s became, from the fields of s and of its ack. The ack of a send
-// without rel has no count, so the count comes from the entry before; nil means that the client does not hold
-// that entry. Spec: P-4.3.
+// without rel has no count, so the count comes from the entry before; nil means that the client does not know
+// that count. Spec: P-4.3.
 func (c *core) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Message {
 	m := a.Message
 	if m == nil {
@@ -553,7 +554,8 @@ func (c *core) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Mes
 	return m
 }
 
-// countedBefore returns the count of the entry below seq, if that is the last one the client holds.
+// countedBefore returns the count of the entry below seq, if the client has all entries below seq, none above,
+// and knows the count.
 func (v *conv) countedBefore(seq uint64) (uint64, bool) {
 	switch {
 	case seq != v.have+1:
@@ -584,7 +586,8 @@ func entryOf(s *petrelv1.Send) *petrelv1.Message {
 }
 
 // settle ends the sending of o. The row of a stored message stays until its entry is there, so that a crash in
-// between does not hide the message. The row of a failed one stays until it is discarded. Spec: S-13.1, S-13.3.
+// between does not hide the message. The row of a failed one stays until it is discarded. If more than maxFailed
+// have failed, the oldest of them is discarded. Spec: S-13.1, S-13.3.
 func (c *core) settle(o *outgoing, s SendState, err error) {
 	o.state, o.err, o.look = s, err, false
 	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *outgoing) bool { return x == o })
@@ -602,7 +605,8 @@ func (c *core) settle(o *outgoing, s SendState, err error) {
 	}
 }
 
-// arrived takes the message whose entry is m out of the outbox: m is among the entries of conv now. Spec: P-4.7.
+// arrived removes from the outbox the message that has become m, an entry of conv. A message that is still being
+// sent is settled as Sent first. A rejected one stays. Spec: P-4.7.
 func (c *core) arrived(conv string, m *petrelv1.Message) {
 	o := c.sending[m.ClientMsgId]
 	if o == nil || o.state == Rejected {
@@ -639,8 +643,7 @@ func (c *core) lanesOf(conv, peer string) []*lane {
 	return ls
 }
 
-// lookFor searches the history of the conversation, from the seq after from to the end, for o.
-// Spec: P-4.7, P-6.6.
+// lookFor searches the history of the conversation for o, in the entries above the seq from. Spec: P-4.7, P-6.6.
 func (c *core) lookFor(o *outgoing, from uint64) {
 	id := c.target(o)
 	if id == "" { // the conversation does not exist yet, so o is not stored
@@ -701,8 +704,8 @@ func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 	}
 }
 
-// removedSince reports whether retention may have removed o: entries above from are gone, and the remaining ones
-// are younger than o.
+// removedSince reports whether retention may have removed o: entries above from are gone, or older entries are
+// gone and the oldest one that is left is younger than o.
 func removedSince(o *outgoing, from uint64, p *petrelv1.HistoryPage) bool {
 	return p.FirstSeq > from+1 && from > 0 ||
 		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq &&

@@ -220,7 +220,7 @@ func TestWhatIsComposedBeforeTheFirstWelcomeKeepsItsTargets(t *testing.T) {
 	})
 }
 
-// What is in a thread is not unread, and keeps its place. Spec: P-5.12, P-8.7.
+// A message in a thread does not count as unread, and keeps its place. Spec: P-5.12, P-8.7.
 func TestMessagesOfAThreadKeepTheirPlaceAndDoNotCount(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		v := s.conv("g1", "")

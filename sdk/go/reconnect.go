@@ -13,8 +13,8 @@ const (
 	firstWait = time.Second // after a lost connection, P-3.6
 	maxWait   = 30 * time.Second
 
-	// A frozen gateway accepts connections and says nothing, so a try ends after 3 s. The limit doubles with each
-	// round, because the link may be that slow.
+	// A frozen gateway accepts connections and says nothing, so a try ends after 3 s. The limit doubles after
+	// each round that fails, up to maxLimit, because the link may be that slow.
 	firstLimit = 3 * time.Second
 	maxLimit   = 15 * time.Second
 	// besideAfter is how long the newest try has to last before the next address is tried in parallel.
@@ -39,7 +39,7 @@ type reach struct {
 	conn    uint64 // number of the newest connection
 	tries   []*try
 	last    time.Time     // when the newest try began
-	limit   time.Duration // of a try
+	limit   time.Duration // the longest time of a try
 	wait    time.Duration // of the next pause, at most
 	pause   time.Time     // the end of the pause; zero: there is none
 	without string        // the address that the round leaves out
@@ -91,7 +91,7 @@ func (c *core) end(err error) {
 	c.out.ended, c.out.err = true, err
 }
 
-// round begins a new round. It leaves out the address without; "" leaves out none.
+// round begins a new round, in which one address is left out: without. "" leaves out none.
 func (c *core) round(without string) {
 	r := &c.reach
 	r.pause, r.without, r.why, r.retryNot = time.Time{}, without, nil, 0
@@ -125,7 +125,7 @@ func (c *core) tokenCame(token string, err error) {
 	}
 }
 
-// tryNext tries the next address of the round, if there is one left.
+// tryNext begins to connect to the next address of the round. It returns false if none is left.
 func (c *core) tryNext() bool {
 	r := &c.reach
 	addr, ok := r.places.next()
@@ -207,7 +207,9 @@ func (c *core) closed(conn uint64, err error) {
 	}
 }
 
-// failed ends a try that got no welcome, and continues the round.
+// failed ends a try that got no welcome. Then it tries the next address of the round, or pauses if this was the
+// last try. If the server has refused the token, it ends all tries and asks for another token. Any other
+// refusal that is not retryable, also that of the other token, ends Run.
 func (c *core) failed(t *try, err error) {
 	r := &c.reach
 	r.tries = slices.DeleteFunc(r.tries, func(x *try) bool { return x == t })
@@ -215,7 +217,7 @@ func (c *core) failed(t *try, err error) {
 	e := refusal(err)
 	switch {
 	case e != nil && e.Code == CodeUnauthenticated && !r.askAnew:
-		c.endTries() // another token may do, at once
+		c.endTries() // another token may be accepted: it is requested at once
 		r.refused, r.askAnew = r.token, true
 		c.askToken()
 		return
@@ -237,8 +239,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// rest pauses before the next round. The pause is random; atLeast is what the server asks for, or 0.
-// Spec: P-3.5, P-3.6.
+// rest pauses before the next round. The pause is random: from half of r.wait to all of it, or from atLeast to
+// twice that. atLeast is the wait that the server asks for, or 0. Spec: P-3.5, P-3.6.
 func (c *core) rest(why error, atLeast time.Duration) {
 	r := &c.reach
 	pause := r.wait/2 + c.part(r.wait/2)
@@ -268,8 +270,11 @@ func (c *core) welcomed(t *try, w *petrelv1.Welcome) {
 	}
 }
 
-// lost continues after the end of the connection. If it lasted for steady, the client goes to another gateway
-// without a pause. Spec: P-3.6.
+// lost ends the live connection because of err, and decides how to go on. If the server has refused the token, a
+// round with another token begins. Any other refusal that is not retryable ends Run. A refusal other than
+// draining concerns this client, so it pauses. It also pauses if there is no other address, or if the connection
+// did not last for steady. Otherwise it goes to another gateway: at once if the server fell silent, else after a
+// random delay up to spread. Spec: P-3.6.
 func (c *core) lost(err error) {
 	r := &c.reach
 	addr, lasted := c.live.addr, c.now.Sub(c.live.began) >= steady

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// The history id is as before, and the store is not: what the client holds of it
-// is dropped, and what it has to send is not. Spec: P-6.8.
+// The history id is as before, and the store is not: the client drops its copies of it, and
+// keeps the messages that it has to send. Spec: P-6.8.
 func TestServerThatWentBackIsNoticedByWhatItSays(t *testing.T) {
 	for what, again := range map[string]func(v *fakeConv){
 		"a lower head":                   func(v *fakeConv) { v.log = v.log[:10] },

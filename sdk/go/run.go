@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	together     = 64               // frames applied in one turn, with one write of the store
-	tokenTimeout = 15 * time.Second // for the source of tokens
+	together     = 64               // most frames applied in one turn, with one write of the store
+	tokenTimeout = 15 * time.Second // for one call of the token source
 )
 
 // arrival is a frame of a connection. With a nil frame the connection has ended; err says why.
@@ -21,8 +21,8 @@ type arrival struct {
 	err   error
 }
 
-// turns is one Run: it passes events to the core, turn by turn, and carries out the core's outputs. Only its
-// goroutine uses the fields.
+// turns is one Run: it passes events to the core, turn by turn, and carries out the core's outputs. Only the
+// goroutine of Run uses ends. The goroutines of dials and of token requests use the channels.
 type turns struct {
 	c        *Client
 	ctx      context.Context // of this Run
@@ -62,7 +62,8 @@ func (c *Client) run(ctx context.Context) error {
 	}
 }
 
-// step lets the core do everything that is due, and begins its outputs.
+// step lets the core do everything that is due. Then it carries out the core's outputs: it drops connections,
+// starts dials, asks for a token and sets the timer. ended says that Run is over, and err why.
 func (t *turns) step(timer *time.Timer) (ended bool, err error) {
 	var out outputs
 	var alarm time.Time
@@ -88,7 +89,7 @@ func (t *turns) step(timer *time.Timer) (ended bool, err error) {
 	return out.ended, out.err
 }
 
-// take applies a and the frames that wait behind it, up to together in one turn.
+// take applies a and the arrivals that wait after it, all in one turn: at most together of them.
 func (t *turns) take(a arrival) {
 	all := make([]arrival, 1, together)
 	all[0] = a
@@ -111,7 +112,7 @@ func (t *turns) take(a arrival) {
 	})
 }
 
-// tell passes a result to the core, unless Run is over.
+// tell waits until Run passes the result to the core. Once Run is over, the result is dropped.
 func (t *turns) tell(result func(*core)) {
 	select {
 	case t.results <- result:

@@ -76,7 +76,8 @@ func TestSettingsAreTheNewestOfEachName(t *testing.T) {
 		expect(t, "newer ones by sync", c.all(), want)
 		expect(t, "run", stop(), nil)
 
-		// What it knows is in its store, and a new beginning drops what is not told again.
+		// The store has the settings that the client knows, and a reset drops those that do
+		// not come again.
 		c = s.client(Options{Store: st})
 		expect(t, "loaded", c.all(), want)
 		stop = run(c)

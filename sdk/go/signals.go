@@ -20,7 +20,8 @@ const (
 	signalsAreKept = time.Minute // as long as the longest hold of P-13.4
 )
 
-// lossy is the momentary state: nothing of it is stored, and it is gone with the connection.
+// lossy is the momentary state. Nothing of it is stored. The end of the connection drops typing, told and
+// presence.
 type lossy struct {
 	typing   map[*conv]map[string]time.Time // when a user stops being shown as typing
 	told     map[string]time.Time           // time of the last typing signal of this user, by target
@@ -198,7 +199,7 @@ func (c *core) stopTyping(v *conv, user string) {
 	}
 }
 
-// typingEnds drops users who have not typed for a while.
+// typingEnds drops users of whom no typing signal has come for typingShown.
 func (c *core) typingEnds(now time.Time) {
 	for v, of := range c.lossy.typing {
 		for u, until := range of {
@@ -226,7 +227,8 @@ func (c *core) typists(v *conv) []string {
 	return all
 }
 
-// endLossy drops the momentary state: the connection has ended.
+// endLossy drops the typing users and the presences: the connection has ended. The signals and the list of
+// watched users stay.
 func (c *core) endLossy() {
 	for v := range c.lossy.typing {
 		c.changed.touch(v.id)

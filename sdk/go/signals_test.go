@@ -101,8 +101,9 @@ func TestASignalIsKeptOnce(t *testing.T) {
 	})
 }
 
-// TestWatchesAreSetAnewOnEachConnection, and again when the server has no time for them. What
-// was known is not known any more without a connection. Spec: P-13.5.
+// TestWatchesAreSetAnewOnEachConnection: the client sends the watched users after each
+// welcome, and again when the server has refused them for the moment. Without a connection it
+// knows no presence. Spec: P-13.5.
 func TestWatchesAreSetAnewOnEachConnection(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		s.caps = []string{capPresence}

@@ -22,7 +22,7 @@ type Conversation struct {
 	Unread   int                          // unread messages of others, P-8.7
 	Read     uint64                       // the user's own read cursor
 	Known    bool                         // false: the server has not said yet what it is
-	Last     *Message                     // the newest message with a text or data that is held, or nil
+	Last     *Message                     // the newest held message: a text, data, or a recalled one; nil: none
 	Receipts map[string]*petrelv1.Receipt // known cursors of other users, by user; must not be changed
 	Typing   []string                     // others who are typing now, sorted
 	// Damaged are the entries that the server cannot read at present, oldest first:
@@ -57,7 +57,7 @@ func (m Message) NeedsNewerVersion() bool {
 	return m.Body == nil && m.RecalledBy == 0 && m.EditedBy == 0 && !m.Withheld && !m.Lost
 }
 
-// conversations returns all known ones, those with the newest messages first.
+// conversations returns all conversations that the client has heard of, those with the newest messages first.
 func (c *core) conversations() []Conversation {
 	out := make([]Conversation, 0, len(c.convs))
 	for _, v := range c.convs {
@@ -140,7 +140,8 @@ func (c *core) pending(conv, peer string) []*outgoing {
 	return out
 }
 
-// olderThan returns the seq below which the next page of older entries ends; 0: there are no older entries.
+// olderThan returns the seq below which the next page of older entries ends; 0: there are none, or the client
+// does not know the conversation.
 func (c *core) olderThan(conv string) uint64 {
 	v := c.convs[conv]
 	if v == nil || !v.known || v.low <= v.floor() {

@@ -15,8 +15,8 @@ type Store struct {
 	// Write writes all rows or none. They survive the end of the process. After an error it is unknown what was
 	// written, and the client stops.
 	Write func(rows []Row) error
-	// Sync makes what was written survive a loss of power. The client calls it
-	// before it sends a message for the first time. Spec: P-4.9.
+	// Sync makes the written rows survive a loss of power. The client calls it before it sends a message for the
+	// first time. Spec: P-4.9.
 	Sync func() error
 	// Close ends the use of the store; the client never calls it.
 	Close func() error

@@ -60,7 +60,7 @@ func (c *core) put(key string, value []byte) {
 	}
 }
 
-// keep stores an entry.
+// keep queues the row of an entry for writing.
 func (c *core) keep(m *petrelv1.Message) {
 	if !c.o.stored {
 		return
@@ -80,9 +80,9 @@ func (c *core) store(o *outgoing) {
 	c.toSync = append(c.toSync, o)
 }
 
-// row returns the stored form of o. Client.Send writes its row outside of Run, so that row may overwrite a newer
-// one. This does no harm: o is not sent before that row is written, so its first after is right, under any
-// history.
+// row returns the stored form of o. Client.Send writes the first row of o outside of Run, so it may overwrite a
+// newer row that Run has written. This does no harm: o is not sent before Client.Send has written, so the after
+// in the first row is right under any history.
 func (o *outgoing) row() Row {
 	b, err := o.send.MarshalVT()
 	if err == nil {

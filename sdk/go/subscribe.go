@@ -52,8 +52,7 @@ func (s *Subscription) Take() Change {
 	return ch
 }
 
-// Next waits until something has changed and takes it. The error is that of
-// ctx.
+// Next waits until something has changed, and takes it. The error is that of ctx.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	for {
 		select {

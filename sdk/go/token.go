@@ -26,7 +26,8 @@ func StaticToken(token string) TokenSource {
 	return func(context.Context, string) (string, error) { return token, nil }
 }
 
-// tokenCache calls a source once at a time.
+// tokenCache passes calls on to a source, one at a time. It keeps no token. It refuses the token that the server
+// has just refused.
 type tokenCache struct {
 	source TokenSource
 	turn   chan struct{} // capacity 1: one call of source at a time; full: others wait
@@ -73,7 +74,7 @@ func tokensOf(r *petrelv1.LoginResponse) Tokens {
 	}
 }
 
-// Auth turns credentials into tokens. It makes a request id where that is empty. Refusals are an [*Error].
+// Auth turns credentials into tokens. It fills in an empty request id of a request. Refusals are an [*Error].
 // Spec: P-11.
 type Auth struct {
 	URL  string       // of the server's HTTP API: http:// or https://, host:port
@@ -154,7 +155,7 @@ func OpenTokens(path string, a Auth) (*TokenFile, error) {
 	return f, nil
 }
 
-// SaveTokens makes a token file of a login, in the place of an earlier one.
+// SaveTokens writes the tokens of a login into a token file, and replaces an earlier file.
 func SaveTokens(path string, a Auth, t Tokens) (*TokenFile, error) {
 	f := &TokenFile{path: path, auth: a, turn: make(chan struct{}, 1)}
 	return f, f.save(t)

@@ -29,8 +29,7 @@ const (
 	wsPath       = "/v1/ws"
 )
 
-// link carries frames over one socket in one codec. Its reader and writer run
-// until the socket ends.
+// link carries frames over one socket in one codec. Its reader and writer run until the socket ends.
 type link struct {
 	json  bool
 	recv  func(ctx context.Context) ([]byte, error)
@@ -44,7 +43,7 @@ type link struct {
 	took  atomic.Uint64 // id of the last request of which the socket took all
 
 	mu  sync.Mutex // tier 0; guards the fields below
-	out []frame    // bounded by what may be unanswered
+	out []frame    // bounded, as the window and the slots bound the requests without an answer
 	err error      // what ended the link
 }
 
@@ -130,7 +129,7 @@ func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dia
 		kind = websocket.MessageText
 	}
 	l.send = func(ctx context.Context, b []byte) error { return conn.Write(ctx, kind, b) }
-	l.close = func() { _ = conn.CloseNow() } // whatever it says, the connection is over
+	l.close = func() { _ = conn.CloseNow() } // the error does not matter: the connection is over
 	return nil
 }
 
@@ -196,11 +195,11 @@ func (l *link) dialTCP(ctx context.Context, u *url.URL, t *tls.Config, dial dial
 		_, err := conn.Write(b)
 		return err
 	}
-	l.close = func() { _ = conn.Close() } // whatever it says, the connection is over
+	l.close = func() { _ = conn.Close() } // the error does not matter: the connection is over
 	return nil
 }
 
-// readCounted reads one frame after its length. Spec: P-1.2.
+// readCounted reads the length of a frame, in 4 bytes, and the frame. Spec: P-1.2.
 func readCounted(r *bufio.Reader) ([]byte, error) {
 	var n [4]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {

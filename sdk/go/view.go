@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Conversations returns all known ones, those with the newest messages first.
+// Conversations returns all conversations that the client has heard of, those with the newest messages first.
 func (c *Client) Conversations() (all []Conversation) {
 	c.do(func(k *core) { all = k.conversations() })
 	return all
@@ -41,8 +41,8 @@ func (c *Client) Messages(conv string, after uint64, limit int) (all []Message) 
 	return all
 }
 
-// Pending returns the user's messages to a conversation that are not among its Messages: those under way, and
-// failed ones that are not discarded. Oldest first.
+// Pending returns the user's messages to a conversation that are not among its Messages: those queued or under
+// way, and failed ones that are not discarded. Oldest first.
 func (c *Client) Pending(conv string) (all []*Outgoing) {
 	c.do(func(k *core) {
 		peer := ""
@@ -108,8 +108,8 @@ func (c *Client) Since(ctx context.Context, conv string, after uint64, limit int
 }
 
 // History asks the server for a page of a conversation, also outside the held entries. It waits for the
-// connection and asks again when that ends. Entries that the server cannot read are an error at once: an
-// operator has to act first. Spec: P-5.2, P-9.5.
+// connection. It asks again when the connection ends, and after a refusal that is retryable. But entries that the
+// server cannot read are an error at once: an operator has to act first. Spec: P-5.2, P-9.5.
 func (c *Client) History(ctx context.Context, q *petrelv1.GetHistory) (*petrelv1.HistoryPage, error) {
 	for {
 		f, err := c.request(ctx, "", func() *petrelv1.ClientFrame {

@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What was asked for and refused, and how long it took, is on /metrics.
+// /metrics counts calls and refusals, and has the times that calls took.
 func TestFiguresTellOutcomesAndTimes(t *testing.T) {
 	srv := imtest.Start(t, imtest.Options{})
 	token := srv.Users("", "alice", "bob")[0]

@@ -481,8 +481,8 @@ func (p *parties) same(name string, r row) {
 	}
 }
 
-// call calls a method by one way. What ends the session that calls is an error
-// with the code of its kick.
+// call calls a method by one way. If the call ends the session, the result is an error with
+// the code of the kick.
 func (p *parties) call(way imtest.Way, name, credential string, req proto.Message) (proto.Message, error) {
 	p.t.Helper()
 	codec := wire.JSON

@@ -23,9 +23,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What the texts in requests name. A new text of the schema needs a line here: the
-// tests below try every one that names something, with a thing that exists and one
-// that does not.
+// naming says what each text in a request names. A new text of the schema needs a line
+// here: the tests below try every text that names something, with a thing that exists and
+// one that does not.
 var naming = map[string]string{
 	"conv": "conversation", "convs": "conversation",
 	"user": "user", "users": "user",
@@ -376,7 +376,7 @@ func TestNoAnswerTellsThatAConversationExists(t *testing.T) {
 // noUserFrom are the questions that tell whether a user exists: the exception of P-8.9.
 var noUserFrom = []string{account + "GetUser", convs + "AddMembers", convs + "CreateGroup", message + "Send", "frame send"}
 
-// No other question tells whether a user exists, whoever asks.
+// No other call tells any caller whether a user exists.
 func TestOnlyTheExceptionTellsThatAUserExists(t *testing.T) {
 	srv := imtest.Start(t, imtest.Options{})
 	for _, caller := range []string{"owner", "other"} {
@@ -398,7 +398,8 @@ func TestOnlyTheExceptionTellsThatAUserExists(t *testing.T) {
 }
 
 // The tries of one user at names are counted over all methods and frames together, and
-// without a try left nothing is looked up. What needs no look-up goes on. Spec: P-8.9.
+// without a try left nothing is looked up. Requests that need no look-up are answered as
+// before. Spec: P-8.9.
 func TestTriesAtNamesAreCountedTogether(t *testing.T) {
 	const tries = 6
 	srv := imtest.Start(t, imtest.Options{Config: map[string]string{"accounts.look_ups_per_min": fmt.Sprint(tries)}})

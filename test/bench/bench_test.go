@@ -184,7 +184,7 @@ func TestClusterRunsNodesOnOneDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Two dozen messages may be through before the count of the second run
-	// begins; what was sent and read is in the audit above.
+	// begins; the audit above has the sent and read messages.
 	var table struct {
 		Runs []struct {
 			Nodes []struct{ Accepted int }

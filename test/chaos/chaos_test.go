@@ -46,7 +46,7 @@ func share(sorted []time.Duration, of float64) time.Duration {
 }
 
 // besideOthers lets worlds run at the same time. With -times they run one after the other:
-// what a fault costs is measured then.
+// then the cost of each fault is measured.
 func besideOthers(t *testing.T) {
 	if *repeat == 0 {
 		t.Parallel()
@@ -59,7 +59,7 @@ type fault struct {
 	long int            // how often it is worth to happen
 	ci   bool           // once without -times
 	once bool           // a cluster bears it once
-	root bool           // only root can; whoever is not is not asked to, but in CI or by -times
+	root bool           // only root can; other users run it only in CI or with -times
 	way  func(w *world) // between the processes; nil: all on one host
 	run  func(w *world, rng *rand.Rand, times int)
 }

@@ -65,8 +65,8 @@ func killNode(w *world, rng *rand.Rand, times int) {
 }
 
 // pauseNode: a process stands still, others take over, and it goes on where it
-// was: what it wants to append is refused. If it had nothing to append at that
-// moment, it is stopped once more.
+// was: its next append is refused. If it had nothing to append at that moment, it is
+// stopped once more.
 func pauseNode(w *world, rng *rand.Rand, times int) {
 	const more = 4
 	for i := 0; i < times || w.stale == 0 && i < times+more; i++ {
@@ -332,7 +332,7 @@ func (w *world) decidesNothing(n *node, d time.Duration, intrude func(context.Co
 }
 
 // forgotten waits until the database has ended the sessions of a node that is
-// cut off: what they had locked is locked no more.
+// cut off: their locks are free.
 func (w *world) forgotten(n *node) {
 	w.t.Helper()
 	none := fmt.Sprintf(`DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_stat_activity WHERE client_addr = '%s'); END $$`, w.net.addrs[n])

@@ -136,8 +136,9 @@ func (w *world) leave(n *node, way departure, at map[*node]map[string]*passenger
 	w.avoided.Store(n)
 	way.inject(w, n)
 	for _, p := range at[n] {
-		// What had no ack when the new connection was open has it now. A passenger that
-		// writes faster than it gets acks has always some message without one.
+		// Each message that had no ack when the new connection was open has one now. A
+		// passenger that writes faster than it gets acks has always some message without
+		// one.
 		waiting := -1
 		if !eventually.Holds(func() bool {
 			_, since, without := p.Acked()

@@ -77,8 +77,8 @@ func cuttable(w *world) {
 	n.set(false)
 }
 
-// set cuts, or heals: packets are lost, and nobody is told. What is healed must
-// have lost some, or it was no cut.
+// set cuts the network or heals it. A cut loses packets, and neither side gets an error. A
+// direction that is healed must have lost some; otherwise it was not cut.
 func (n *network) set(cut bool, all ...direction) {
 	n.t.Helper()
 	if !cut && len(n.cut) > 0 {

@@ -19,7 +19,7 @@ import (
 const writersTo = 60
 
 // paces are the times between two messages of writers. Each is shorter than the time after which
-// a silent link is probed: what the kernel takes is no sign of life (S-5.2).
+// a silent link is probed: bytes that the kernel takes are no sign of life (S-5.2).
 var paces = []time.Duration{400 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond}
 
 // losses are ways in which a gateway is gone and says nothing.

@@ -1,5 +1,5 @@
-// Package clients has clients that write to one group and keep what they are told, while their server is put back
-// to an earlier state. Some use the Go SDK. One was written from the protocol alone
+// Package clients has clients that write to one group and keep the entries that they get, while their server is
+// put back to an earlier state. Some use the Go SDK. One was written from the protocol alone
 // (test/foreign/python/device.py). In the end each of them must hold exactly what the server holds.
 package clients
 
@@ -175,7 +175,7 @@ func (c *Clients) Pending() []string {
 	return append(c.Device.Holds().Outbox, c.pending()...)
 }
 
-// AwaitLoss is called after the death of all servers. It waits until each client has noticed that. Then the
+// AwaitLoss is called after the death of all servers. It waits until each client has noticed the death. Then the
 // clients have read every ack that came before, so Pending has no message that was acked.
 func (c *Clients) AwaitLoss() {
 	c.t.Helper()
@@ -219,7 +219,7 @@ func (c *Clients) Served(when string) {
 	c.t.Logf("%s: all are served after %v", when, time.Since(begun).Round(time.Millisecond))
 }
 
-// Settle makes the clients pause, and waits until all messages are answered.
+// Settle makes the clients pause, and waits until every message has an answer.
 func (c *Clients) Settle() {
 	c.t.Helper()
 	c.Load(false)

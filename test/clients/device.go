@@ -22,8 +22,8 @@ import (
 
 const root = "../.." // of the module, from the packages with tests that use this one
 
-// Device is the process of test/foreign/python/device.py, which speaks the
-// protocol and shares no code with the server or the Go SDK.
+// Device is the process of test/foreign/python/device.py, which speaks the protocol and shares no code with the
+// server or the Go SDK.
 type Device struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -137,7 +137,7 @@ func (d *Device) Count() (n Count) {
 	return n
 }
 
-// Holds asks what the device holds.
+// Holds asks the device for its messages. Rejected messages and those of unknown outcome are errors of the test.
 func (d *Device) Holds() (h Held) {
 	d.t.Helper()
 	d.do(map[string]any{"do": "show"}, &h)

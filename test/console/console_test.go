@@ -224,7 +224,7 @@ func TestGroupsAreFoundByTitleAndFrozen(t *testing.T) {
 	}
 }
 
-// What is in order in the store can be read from both ends, page by page.
+// A list that the store keeps in order can be read from both ends, page by page.
 func TestListsGoBothWays(t *testing.T) {
 	const tooMany = 20 // rows: the pages do not end
 	for name, o := range map[string]func(*testing.T) imtest.Options{
@@ -309,8 +309,8 @@ func TestListsGoBothWays(t *testing.T) {
 	}
 }
 
-// One change of the limits is one on all nodes. What does not hold everywhere is said: of a
-// node that has started anew, and of one that does not answer.
+// One change of the limits is a change on all nodes. The console names the nodes where it
+// does not hold: one that has started anew, and one that does not answer.
 func TestLimitsAreThoseOfAllNodes(t *testing.T) {
 	w := newWorld(t)
 	sends := func(l *petrelv1.ClusterLimits) (all []int64) {

@@ -66,7 +66,7 @@ func number(b *testing.B, env string, n int) int {
 // for as the console does, and each time for another page. cpu-ms/page is of the server's
 // process, with what it does by itself meanwhile; max-ms is the slowest page.
 // PETREL_CONSOLE_USERS (20,000) and PETREL_CONSOLE_GROUPS (4,000) say how many there are. The
-// server has just started and come to rest: what is read comes from the store.
+// server has just started and come to rest: the pages are read from the store.
 func BenchmarkPages(b *testing.B) {
 	w := &town{users: number(b, "PETREL_CONSOLE_USERS", defaultUsers), groups: number(b, "PETREL_CONSOLE_GROUPS", defaultGroups)}
 	w.srv = imtest.Start(b, imtest.Options{Process: true, Config: map[string]string{"log.level": "error"}})

@@ -38,7 +38,7 @@ func container(t *testing.T, mib int) (procs string) {
 }
 
 // A server in a small container that gets far more than it can take refuses work, and is not
-// killed by the system. What it has acked is there.
+// killed by the system. Every message that it has acked is there.
 func TestServerInASmallContainerIsNotKilled(t *testing.T) {
 	for _, mib := range []int{64, 128} {
 		t.Run(fmt.Sprint(mib), func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestServerInASmallContainerIsNotKilled(t *testing.T) {
 	}
 }
 
-// onDisk is a data folder that is on no file system in memory: what is there counts for the
-// container.
+// onDisk is a data folder that is on no file system in memory: files in memory would count
+// for the container.
 func onDisk(t *testing.T) string {
 	t.Helper()
 	build, err := filepath.Abs(filepath.Join("..", "..", "build"))

@@ -25,9 +25,9 @@ const defaultCopies = 1
 const stopTime = time.Second
 
 // TestRollback puts the store of a server back to an earlier state, at random
-// moments under load. Whatever noticed it, in the end the clients of the Go SDK
-// and one that was written from the protocol alone hold what the server holds,
-// and what they had to send is there.
+// moments under load. In the end the clients of the Go SDK and one that was written from
+// the protocol alone hold the same entries as the server, and the messages that they had to
+// send are among them.
 //
 //	go test ./test/crash -run TestRollback/folder-set-back -v
 func TestRollback(t *testing.T) {
@@ -200,7 +200,7 @@ func (r *rollback) restored(int) {
 	r.start()
 }
 
-// renew accepts that what came after is lost.
+// renew accepts that the later messages are lost.
 func (r *rollback) renew() {
 	r.t.Helper()
 	r.mustCLI("repair", "--new-history")

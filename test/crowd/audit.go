@@ -8,6 +8,7 @@ import (
 )
 
 // Audit reads every conversation as the operator, from the server at base, and lets the checker judge the op log.
+// It fails the test if a conversation of Options.Directs was never written to.
 func (w *Crowd) Audit(base string) {
 	w.t.Helper()
 	admin := w.Admin(base)

@@ -50,14 +50,14 @@ type Options struct {
 	Groups    [][]string
 	Directs   [][2]string
 
-	// URL is where a device connects: it is called before every attempt.
+	// URL returns the address to which a device connects. It is called before every attempt.
 	URL func(f wire.Framing, user, device string) string
 
 	// Pace is the time between two messages of a sender, which then takes its conversations in turn; 0: it picks
 	// them at random, and sends as many messages as the window takes.
 	Pace time.Duration
 
-	// ReadEvery is the time between two pages of a reader; 0: none.
+	// ReadEvery is the time between two pages of a reader; 0: it reads without a pause.
 	ReadEvery time.Duration
 
 	// Patience is how long a sender waits for an answer on a connection that is silent, before it connects again
@@ -80,7 +80,7 @@ type Crowd struct {
 	stop      context.CancelFunc
 	running   sync.WaitGroup
 
-	mu    sync.Mutex // tier 0; guards what ids convs have
+	mu    sync.Mutex // tier 0; guards the ids in convs
 	convs []*conv
 }
 
@@ -208,7 +208,7 @@ func (w *Crowd) idOf(c *conv) string {
 	return c.id
 }
 
-// named records the id of a direct conversation, which an ack has named.
+// named records the id of a direct conversation, which an ack has named. Another id than before is a fault.
 func (w *Crowd) named(c *conv, id string) {
 	w.mu.Lock()
 	was := c.id
@@ -222,7 +222,8 @@ func (w *Crowd) named(c *conv, id string) {
 // clientQueue is how many frames a client may queue for Recv: more than come while it reads history.
 const clientQueue = 1 << 16
 
-// dial connects as a role, trying until the server is there or ctx ends.
+// dial connects as a role. It tries until the server is there. It returns nil when ctx ends, or when the server
+// refuses the token, which is a fault.
 func (w *Crowd) dial(ctx context.Context, r Role, device string) *wiretest.Conn {
 	return w.dialAt(ctx, r, device, func(string) {})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Ledger is the op log of what clients sent and were told, which the checker judges in the end, with what a
-// running test needs of it.
+// Ledger writes the op log of a run: what the clients have sent, and what the server has told them. In the end
+// the checker judges it. A Ledger also has the figures that a test needs during its run.
 type Ledger struct {
 	mu       sync.Mutex // tier 0; guards the fields below
 	base     time.Time
@@ -141,7 +141,7 @@ func (l *Ledger) head(conv string) uint64 {
 	return l.heads[conv]
 }
 
-// composed makes room for the next message of a sender and returns its number.
+// composed adds an open outcome for the next message of a sender, and returns the number of the message.
 func (l *Ledger) composed(sender int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +149,7 @@ func (l *Ledger) composed(sender int) int {
 	return len(l.outcomes[sender]) - 1
 }
 
-// ack records that a message is stored.
+// ack records that a message is stored. It counts the first ack of each message.
 func (l *Ledger) ack(m *message, url, conv string, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +212,7 @@ func (l *Ledger) Unsettled() int {
 	return l.unsettled
 }
 
-// Report fails the test for every broken promise.
+// Report fails the test for every broken promise, and if the run was not judged or did not do all that it is for.
 func (l *Ledger) Report(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
@@ -264,7 +264,8 @@ func (l *Ledger) Outage() Outage {
 	return l.outage
 }
 
-// Served reports whether every conversation has had an ack since t for a message that was written since t.
+// Served reports whether every conversation that ever had an ack has had one since t for a message that was
+// written since t.
 func (l *Ledger) Served(t time.Time) bool { return len(l.Stuck(t)) == 0 }
 
 // Stuck returns the conversations that had no such ack since t.

@@ -22,8 +22,8 @@ type receiver struct {
 	device string
 	token  []byte
 
-	session string // the connection
-	count   int    // of them
+	session string // the connection, in the op log
+	count   int    // connections so far
 
 	mu   sync.Mutex // tier 0; guards the fields below
 	have map[string]uint64
@@ -75,7 +75,7 @@ func (v *receiver) sync(ctx context.Context, c *wiretest.Conn) error {
 	}
 }
 
-// receive takes one frame.
+// receive takes one frame. An entry that leaves a gap is read again from the history, with those before it.
 func (v *receiver) receive(ctx context.Context, c *wiretest.Conn) error {
 	f, err := c.Recv(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ type message struct {
 	frame     *petrelv1.Send
 	tried     int
 	id        uint64    // of its frame on this connection
-	at        time.Time // when that was sent
+	at        time.Time // when the frame was sent
 	hold      time.Time // not sent again before
 	probe     bool      // repeats an acked message with another body: the answer must be conflict
 }
@@ -48,8 +48,8 @@ func (w *Crowd) bodyOf(sender, n int) string {
 		rng.IntN(12)))
 }
 
-// sender keeps its window full, or the pace, over every crash. A message without an answer is sent again with the
-// same id and after, the oldest first.
+// sender sends messages over every crash: it keeps its window full, or the pace. A message without an answer is
+// sent again with the same client message id and after, the oldest first.
 type sender struct {
 	w     *Crowd
 	i     int
@@ -66,7 +66,7 @@ type sender struct {
 	acked *message   // the last one, for probes
 	url   string     // of the connection
 	name  string     // of the connection, in the op log
-	count int        // of them
+	count int        // connections so far
 	heard time.Time  // when the last frame came on it
 
 	due time.Time // when the next message is composed, with a pace
@@ -127,7 +127,8 @@ func (s *sender) session(ctx context.Context, c *wiretest.Conn) {
 	}
 }
 
-// fill composes messages up to the window, and sends those that have no frame on this connection yet.
+// fill composes messages up to the window, and sends those that have no frame on this connection yet. It returns
+// false when the connection is broken.
 func (s *sender) fill(c *wiretest.Conn) bool {
 	for !s.quiet.Load() && len(s.open) < sendWindow && s.isDue() {
 		s.open = append(s.open, s.compose())

@@ -61,8 +61,8 @@ var defaults = map[string]string{
 }
 
 // Strangers have one core for themselves, the server may have both, and those who are
-// logged in go on. What they meet without a flood is measured beside a process of
-// strangers that does nothing.
+// logged in go on. Their times without a flood are measured beside a process of strangers
+// that does nothing.
 func TestFloodsOfStrangersDelayNobody(t *testing.T) {
 	n, seconds := number(t, "PETREL_FLOOD_CONNECTIONS", defaultConnections), number(t, "PETREL_FLOOD_SECONDS", 0)
 	s := imtest.Start(t, imtest.Options{Process: true, Config: defaults})

@@ -41,8 +41,9 @@ var floods = map[string]flood{
 	"large calls": (*crowd).ask,
 }
 
-// busyCore strangers do not touch the server: they keep their core busy. What they cost the
-// others is the part of each flood that another machine would not cost.
+// busyCore strangers do not touch the server: they keep their core busy. Their cost for the
+// others is the part of each flood that would be missing if the strangers were on another
+// machine.
 const busyCore = "busy core"
 
 func kinds() []string { return append([]string{busyCore}, slices.Sorted(maps.Keys(floods))...) }

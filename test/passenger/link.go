@@ -93,8 +93,7 @@ func NewLink(t *testing.T, to string, rate int) *Link {
 	return k
 }
 
-// Sent returns the frames that clients have sent since the last Forget, and those of the
-// server.
+// Sent returns the frames that clients have sent since the last Forget, and those that the server has sent.
 func (k *Link) Sent() (client, server Frames) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -156,8 +155,8 @@ func (k *Link) carry(ctx context.Context, to, from net.Conn, direction int) {
 	}
 }
 
-// waits reports whether bytes wait to be read. While they do, the link is busy, also while the machine stands
-// still. Afterwards it catches up, so that it keeps its rate.
+// waits reports whether bytes wait to be read. While they do, the link is busy. So the time in which the machine
+// stands still counts as busy, and the link catches up afterwards and keeps its rate.
 func waits(from net.Conn) bool {
 	c, ok := from.(*net.TCPConn)
 	if !ok {
@@ -238,7 +237,8 @@ func (r *frameReader) read(b []byte) {
 	}
 }
 
-// cut removes the first frame from held and counts it, if it is whole. RFC 6455, section 5.2.
+// cut removes the first frame from held and counts it. It returns false if held has no whole frame. RFC 6455,
+// section 5.2.
 func (r *frameReader) cut() bool {
 	b := r.held
 	if len(b) < 14 && (len(b) < 2 || len(b) < headerSize(b[1])) {

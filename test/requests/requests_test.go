@@ -216,8 +216,8 @@ func TestEveryMethodOfAUserIsMeasured(t *testing.T) {
 }
 
 // BenchmarkRequests measures the CPU of the server's process for one request, in JSON, with
-// what the server does by itself meanwhile. Nobody else is online: what a message costs each
-// session that gets it is measured by BenchmarkDeliver.
+// what the server does by itself meanwhile. Nobody else is online: BenchmarkDeliver measures
+// the cost of a message for each session that gets it.
 func BenchmarkRequests(b *testing.B) {
 	w := &town{}
 	srv := imtest.Start(b, imtest.Options{Process: true, Config: map[string]string{"log.level": "error"}})

@@ -17,7 +17,7 @@ const module = "github.com/petrel-im/petrel"
 
 // plain is a flag of go build by which nothing is inlined and debuggers get nothing: that
 // compiles in two thirds of the time. Generated code outside of internal/ is not patched,
-// and what other tests have compiled of it serves here as well.
+// and its parts that other tests have compiled serve here as well.
 const plain = "-gcflags=" + module + "/internal/...=-dwarf=false -l"
 
 // suites are the test binaries of all guards, built with the overlay.

@@ -22,7 +22,7 @@ var everyRule = flag.Bool("all", false, "break all rules, and write "+noticedFil
 
 // due are the rules that have to be broken: all, or those that changed since their guards
 // last noticed them: they themselves, or a file of a package that they patch or that guards
-// them. What other packages do does not count, so `make long` breaks all.
+// them. Changes of other packages do not count, so `make long` breaks all.
 func due() ([]rule, error) {
 	if *everyRule {
 		return all(), nil

@@ -82,8 +82,8 @@ func (l *ledger) acked(x *sent, seq uint64) error {
 	return nil
 }
 
-// attempted notes that a send goes out. What refused an earlier attempt does not say what
-// becomes of this one. Spec: P-4.8.
+// attempted notes that a send goes out. The refusal of an earlier attempt does not decide
+// this one. Spec: P-4.8.
 func (l *ledger) attempted(x *sent) {
 	l.denied = slices.DeleteFunc(l.denied, func(y *sent) bool { return y.key() == x.key() })
 }
@@ -266,7 +266,7 @@ func (w *world) auditReaders(readings map[*user][]reading) {
 	}
 }
 
-// auditSends checks that what was acked is there and what was refused is not.
+// auditSends checks that acked messages are there and refused ones are not.
 func (w *world) auditSends(c *auditedConv, sends []sendKey, byKey map[sendKey]uint64) {
 	w.t.Helper()
 	conv, p, rows := c.conv, c.place, c.rows

@@ -144,8 +144,8 @@ func (s *session) dropAcks() {
 // file does not say so: nodes that lose sight of each other for a moment do that.
 func (s *session) lags() bool { return s.mayLag || len(s.w.nodes) > 1 }
 
-// recover does what a client does that lags: it syncs and reads what it lacks.
-// What was missed is put where it would have been.
+// recover does what a client does that lags: it syncs and reads the missing entries. They
+// are put where they would have been.
 func (s *session) recover() {
 	s.w.t.Helper()
 	later, known := s.lines[""], maps.Clone(s.heads)

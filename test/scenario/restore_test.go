@@ -38,8 +38,8 @@ func (w *world) backup() {
 	})
 }
 
-// restore puts the copy back as an operator does who has lost the disk: what
-// was acked since is gone, so the store has a new history id (P-3.4).
+// restore puts the copy back as an operator does who has lost the disk: messages acked
+// since are gone, so the store has a new history id (P-3.4).
 func (w *world) restore() {
 	w.t.Helper()
 	if w.spare == "" {

@@ -364,8 +364,8 @@ func (s *session) frame(x *sent) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Send{Send: x.frame}}
 }
 
-// endLine is the line for the end of a connection. What broke a socket is not
-// in it: that is chance.
+// endLine is the line for the end of a connection. The error of a broken socket is not in
+// it: that is chance.
 func endLine(err error) string {
 	var c *wiretest.Closed
 	if !errors.As(err, &c) {

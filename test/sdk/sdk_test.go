@@ -153,8 +153,8 @@ func TestTwoUsersTalkOverEveryTransport(t *testing.T) {
 	}
 }
 
-// What the server does not take costs its message, and nothing that comes after it.
-// Spec: P-2.3, P-2.5, P-4.2.
+// A frame that the server does not take costs only its message, and no later one. Spec:
+// P-2.3, P-2.5, P-4.2.
 func TestEveryBodyIsStoredOrRejected(t *testing.T) {
 	s := imtest.Start(t, imtest.Options{})
 	tokens := s.Users("", "alice", "bob")

@@ -18,9 +18,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// device is a client as proto/README.md describes it: it connects again, resends until it
-// knows what became of a message, and fills its gaps from the history. What it sees goes
-// into the log.
+// device is a client as proto/README.md describes it: it connects again, resends a message
+// until its outcome is known, and fills its gaps from the history. It logs every entry that
+// it gets.
 type device struct {
 	w        *world
 	account  im.Account
@@ -166,7 +166,8 @@ func (c *conn) serve() {
 	c.d.w.wg.Go(c.linger)
 }
 
-// abandonLocked ends a connection for its device. What has left arrives all the same.
+// abandonLocked ends a connection for its device. Frames that have left arrive all the
+// same.
 func (c *conn) abandonLocked(why string) {
 	if c.over {
 		return
@@ -324,8 +325,8 @@ func (c *conn) answerLocked(id uint64, seq im.Seq, e *petrelv1.Error) {
 	case e == nil:
 		op.Kind, op.Seq = checker.OK, uint64(seq)
 		if s.twin.Load() {
-			// Which of the two was first is nobody's promise, and neither is their order: the
-			// checker takes the attempts of both for one.
+			// No promise says which of the two is first: the checker takes the attempts of
+			// both for one.
 			op.Body, op.Session = 0, s.id
 		}
 		v := c.d.views[s.key]

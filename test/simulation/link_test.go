@@ -253,7 +253,7 @@ func (b *nodeBus) thaw() {
 	}
 }
 
-// Send implements bus.Bus. It never waits: whoever calls it may hold a lock.
+// Send implements bus.Bus. It never waits: its caller may hold a lock.
 func (b *nodeBus) Send(to im.Node, s bus.Subject, payload []byte) error {
 	if b.dead.Load() {
 		return nil
@@ -312,8 +312,9 @@ type disk struct {
 	slow time.Duration // of a sync, at most
 }
 
-// fs is the disk as the store sees it. What each commit waits for takes time: the sync of the
-// log, and what the witness says of the commit. Other writes may hold a lock of the store.
+// fs is the disk as the store sees it. The operations for which each commit waits take time:
+// the sync of the log, and the write of the witness. Other writes may hold a lock of the
+// store.
 func (d *disk) fs() vfs.FS {
 	const commitSlots = 8192 // bytes at the beginning of the witness
 	return errorfs.Wrap(d.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {

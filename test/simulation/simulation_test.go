@@ -22,8 +22,8 @@ var (
 	from  = flag.Uint64("from", 1, "the first seed")
 )
 
-// Whatever happens to three nodes and their store, no client is told anything that is not
-// so, and when the faults end, everybody has everything.
+// Faults hit three nodes and their store. No client gets a wrong answer, and when the
+// faults end, every client has every entry.
 func TestSimulation(t *testing.T) {
 	first, n := *from, *seeds
 	if *seed != 0 {

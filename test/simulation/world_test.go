@@ -102,7 +102,7 @@ func (w *world) openStore(d *disk) *pebblestore.Store {
 	return st
 }
 
-// say notes what happens, for whoever reads a failure.
+// say notes what happens, for the reader of a failure.
 func (w *world) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,7 +237,7 @@ func (n *node) end(kill bool) {
 	n.w.mu.Unlock()
 }
 
-// freeze stops a node: what it does is seen by nobody, and it sees nothing.
+// freeze stops a node: nobody sees its actions, and it sees nothing.
 func (n *node) freeze() { n.door.set(true) }
 
 func (n *node) thaw() {

@@ -76,8 +76,8 @@ func startBusyLoop() (end func(), err error) {
 	return func() { _ = loop.Process.Kill(); _ = loop.Wait() }, nil // its end is what the caller wants
 }
 
-// run runs the command once, and returns how often its processes were stopped. SIGINT and
-// SIGTERM are passed on.
+// run runs the command once, and returns how often its processes were stopped. SIGINT and SIGTERM are passed on
+// to the command.
 func run(args []string, stop bool, random *rand.Rand) (stops int, err error) {
 	c := exec.Command(args[0], args[1:]...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
@@ -105,8 +105,8 @@ func run(args []string, stop bool, random *rand.Rand) (stops int, err error) {
 	return stops, err
 }
 
-// stopAtRandom stops the process root and all that descend from it, again and again, and
-// lets them go on, until ended is closed.
+// stopAtRandom stops the process root and all that descend from it, again and again, and lets them go on, until
+// ended is closed. It returns the number of stops.
 func stopAtRandom(root int, random *rand.Rand, ended <-chan struct{}) (stops int) {
 	between := func(from, to time.Duration) time.Duration { return from + time.Duration(random.Int64N(int64(to-from))) }
 	for {
@@ -124,9 +124,9 @@ func stopAtRandom(root int, random *rand.Rand, ended <-chan struct{}) (stops int
 	}
 }
 
-// freeze stops a process and its descendants, the parents first, so that none starts another one meanwhile. A
-// process that a test has stopped is not in frozen. So the state of each process is read only when its parents
-// have stopped.
+// freeze stops a process and its descendants, the parents first, so that none starts another one meanwhile. It
+// returns those that it has stopped. A process that a test had stopped before is not among them. A running test
+// could still stop a child, so the state of a process is read only when its parents have stopped.
 func freeze(root int) (frozen []int) {
 	for {
 		found := false

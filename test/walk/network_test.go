@@ -208,8 +208,8 @@ func (l *line) cutLocked() {
 	l.wakeLocked()
 }
 
-// Close: the client gives the connection up. What is frozen then comes later, as from a
-// socket that is slow to die.
+// Close: the client gives the connection up. Frozen bytes come later, as from a socket that
+// is slow to die.
 func (l *line) Close() error {
 	l.n.mu.Lock()
 	defer l.n.mu.Unlock()

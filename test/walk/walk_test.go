@@ -159,7 +159,7 @@ func (w *walk) fail(format string, a ...any) {
 	}
 }
 
-// log keeps the newest lines of what the walk has done, for whoever looks for a fault.
+// log keeps the newest lines about the actions of the walk, for the search for a fault.
 func (w *walk) log(format string, a ...any) {
 	if w.lines = append(w.lines, fmt.Sprintf("step %d: ", w.step)+fmt.Sprintf(format, a...)); len(w.lines) > 40 {
 		w.lines = w.lines[1:]

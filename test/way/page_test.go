@@ -323,7 +323,7 @@ func (w *way) judge(steps, others []string) []string {
 }
 
 // follow is how many of some files, from the first one on, are called in their
-// order, for the message that follows them best: what runs at the same time has
+// order, for the message that follows them best: functions that run at the same time have
 // no order.
 func (w *way) follow(steps []string) int {
 	best := 0

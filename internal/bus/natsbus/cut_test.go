@@ -18,8 +18,8 @@ import (
 )
 
 // proxy passes connections to a server, until it is cut: then nothing passes,
-// and nobody is told. What was open when it heals stays dead, as it does behind
-// a router that has forgotten it.
+// and neither side gets an error. A connection that was open before it heals stays dead, as
+// it does behind a router that has forgotten the connection.
 type proxy struct {
 	net.Listener
 	to string
@@ -76,7 +76,7 @@ func (p *proxy) pass(c net.Conn) {
 	wg.Wait()
 }
 
-// setCut kills what is open, and what comes while it is cut.
+// setCut kills the open connections, and those that come while it is cut.
 func (p *proxy) setCut(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,8 +139,8 @@ func cutServer(t *testing.T) time.Duration {
 }
 
 // F9: a route that is cut without a word is made anew when the network heals, and so is the
-// way to an external server, long before their own timers would find out: what was lost
-// meanwhile is to be repaired within 5 s. PETREL_NETWORK_CUTS judges the times of so many
+// way to an external server, long before their own timers would find out: frames lost
+// meanwhile have to be repaired within 5 s. PETREL_NETWORK_CUTS judges the times of so many
 // cuts.
 func TestF9CutNetworksHeal(t *testing.T) {
 	for name, cut := range map[string]func(t *testing.T) time.Duration{"ARoute": cutRoute, "AnExternalServer": cutServer} {

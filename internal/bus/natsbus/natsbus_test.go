@@ -371,8 +371,8 @@ func TestAWrongSecretIsRefused(t *testing.T) {
 	}
 }
 
-// Who mistypes a port in cluster.join reaches a web server, which waits for a request. It is
-// not taken for a node with TLS.
+// A mistyped port in cluster.join may lead to a web server, which waits for a request. The
+// node does not take it for a node with TLS.
 func TestAWebServerIsNotANode(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.NotFoundHandler())

@@ -39,8 +39,8 @@ type end struct {
 	pair
 	name uint64
 
-	// What this end has sent in its present link, by number, and the numbers of
-	// the values. And what it has applied of the other one's.
+	// The frames that this end has sent in its present link, by number; the numbers of the
+	// values; and the frames of the other end that it has applied
 	sent    map[uint64]sentFrame
 	numOf   map[uint64]uint64
 	link    *link           // of the last up

@@ -354,8 +354,8 @@ func TestF9dBothEndsKnowOfACutInOneDirection(t *testing.T) {
 	})
 }
 
-// F9f: what was recalled meanwhile leaves the ring before anybody may not be
-// served it any more, 5 s after the recall.
+// F9f: a message that was recalled meanwhile leaves the ring within 5 s of the recall, from
+// when on nobody may get it.
 func TestF9fABodyIsNotServedFromTheRingForLong(t *testing.T) {
 	two(t, stream.Options{}, func(t *testing.T, _ *localbus.Net, a, b *node) {
 		for _, c := range []struct {
@@ -466,7 +466,7 @@ func TestF9bFramesWithoutHints(t *testing.T) {
 	})
 }
 
-// F2: what is asked behind a frame is served behind it.
+// F2: a request with the mark of a frame is served after that frame.
 func TestF2ARequestWaitsForTheFrameItIsBehind(t *testing.T) {
 	two(t, stream.Options{}, func(t *testing.T, _ *localbus.Net, a, b *node) {
 		a.bus.Cut("b", true)

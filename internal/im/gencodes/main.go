@@ -1,5 +1,5 @@
-// Command gencodes writes the codes of the server and of the SDKs, and the
-// documentation table, from proto/errors.yaml. Run from the root of the project: go run ./internal/im/gencodes
+// Command gencodes writes the codes of the server and of the SDKs, and the documentation table, from
+// proto/errors.yaml. Run from the root of the project: go run ./internal/im/gencodes
 package main
 
 import (
@@ -98,7 +98,8 @@ func finalCloses(es []entry) []string {
 	return final
 }
 
-// tsCode returns what sdkCode does, in TypeScript, where a type of literals takes no space in the bundle.
+// tsCode returns TypeScript code with the same content as sdkCode. The codes are a type of literals, which takes
+// no space in the bundle.
 func tsCode(es []entry) []byte {
 	var w bytes.Buffer
 	w.WriteString(generated +

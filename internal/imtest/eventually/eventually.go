@@ -1,8 +1,8 @@
 // Package eventually waits in tests for conditions that another goroutine or process fulfils.
 //
-// A test that waits this way never judges how long something took: Limit is so long that
-// only a fault meets it, also on a machine that stands still for seconds. It works in a
-// synctest bubble too, where the time between two looks is fake.
+// A test that waits this way never judges how long something took: Limit is so long that only a fault meets it,
+// also on a machine that stands still for seconds. It works in a synctest bubble too, where the time between two
+// looks is fake.
 package eventually
 
 import (

@@ -37,7 +37,7 @@ var clockGettime = []byte{
 
 const offsetAt = 24
 
-// StepClock takes over the wall clock of a process that the caller started.
+// StepClock takes over the wall clock of a process that the caller started. Set then steps it.
 func StepClock(t testing.TB, pid int) *Clock {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
@@ -91,7 +91,7 @@ func (c *Clock) Set(d time.Duration) {
 	}
 }
 
-// vdso returns where a process has its vDSO.
+// vdso returns the first address of the vDSO in the memory of a process, and the address after it.
 func vdso(t testing.TB, pid int) (from, to int64) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// NodeTests runs the TypeScript tests of a folder with Node.js, and gives them the server's
-// program. dir is relative to the folder of the test. limit bounds their time. With names, it runs
-// only files with one of these in their names; -NAME leaves out those with NAME.
+// NodeTests runs the TypeScript tests of a folder with Node.js, and gives them the server's program. dir is
+// relative to the folder of the test. limit bounds their time. With names, it runs only files with one of these
+// in their names; -NAME leaves out those with NAME.
 func NodeTests(t *testing.T, dir string, limit time.Duration, names ...string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", ".installed")); err != nil {

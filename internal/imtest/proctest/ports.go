@@ -1,6 +1,6 @@
-// Package proctest is for tests of programs that run in processes of their own: the server's
-// program, free ports for it, and tests in Node that talk to it. It links nothing of the server,
-// so such a test is built faster than one that imports imtest.
+// Package proctest is for tests of programs that run in processes of their own: the server's program, free ports
+// for it, and tests in Node that talk to it. It links nothing of the server, so such a test is built faster than
+// one that imports imtest.
 package proctest
 
 import (

@@ -1,5 +1,5 @@
-// Package standstill notices that the machine stood still: it was stopped, or other programs took
-// all of its time. Processes may lose each other meanwhile without a fault of theirs.
+// Package standstill notices that the machine stood still: it was stopped, or other programs took all of its
+// time. Processes may lose each other meanwhile without a fault of theirs.
 package standstill
 
 import (

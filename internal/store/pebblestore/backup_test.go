@@ -641,9 +641,9 @@ func TestNearlyFullDiskIsBackedUp(t *testing.T) {
 	}
 }
 
-// The log is read ahead of the disk. What a backup holds is durable in the store
-// before the backup is there; else a power cut could give a message in it another
-// place.
+// The log is read ahead of the disk. A message in a backup is durable in the store before
+// the backup is there; otherwise a power cut could give the message another place in the
+// store.
 func TestF1CheckpointHoldsNothingThatCouldBeLost(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	var st *Store

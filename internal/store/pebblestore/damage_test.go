@@ -739,7 +739,7 @@ func TestMendIsDoneOrNotDone(t *testing.T) {
 	})
 }
 
-// TestCloseWhileATableIsMended: what has begun is left, and nothing has failed.
+// TestCloseWhileATableIsMended: the mending that has begun is left, and nothing has failed.
 func TestCloseWhileATableIsMended(t *testing.T) {
 	fs, tn, file := damagedTown(t, 40, 20)
 	var st *Store

@@ -155,7 +155,7 @@ func tokenIsDamaged(t *testing.T, st *Store, what string) {
 	}
 }
 
-// TestSecondRangeHidesWhatIsOlder: what was written after a first damage is lost by a second.
+// TestSecondRangeHidesWhatIsOlder: rows written after a first damage are lost by a second.
 func TestSecondRangeHidesWhatIsOlder(t *testing.T) {
 	fs := outdated(t)
 	st := mendedAt(t, fs)
@@ -201,7 +201,7 @@ func TestRepairKnowsRangesThatTheStoreHasLost(t *testing.T) {
 	tokenIs(t, st, "")
 }
 
-// TestTableIsDamagedTwice: what the first damage took is not forgotten by the second.
+// TestTableIsDamagedTwice: the range of the first damage is not forgotten after the second.
 func TestTableIsDamagedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()

@@ -93,7 +93,7 @@ func inventorySlot(b []byte) []byte {
 
 func must[T any](v T, _ error) T { return v }
 
-// wantBad checks that what is refused is refused as a bad backup.
+// wantBad checks that err, if there is one, says that the backup is bad.
 func wantBad(t *testing.T, b []byte, read func() error) {
 	t.Helper()
 	if _, ok := errors.AsType[*BadBackup](read()); !ok && read() != nil {

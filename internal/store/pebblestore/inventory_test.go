@@ -191,10 +191,10 @@ func (o *onlooker) unseen() []string {
 	return kinds
 }
 
-// TestInventoryIsAheadOfEveryFileThatGoes: what Pebble was told is durable of a
-// manifest is in the inventory before it gives up what the manifest replaces.
-// A sync that is under way is neither told nor, for a moment, listed; files of
-// earlier edits go meanwhile.
+// TestInventoryIsAheadOfEveryFileThatGoes: the part of a manifest that Pebble takes for
+// durable is in the inventory before Pebble gives up the files that the manifest replaces.
+// A sync that is under way is neither told nor, for a moment, listed; files of earlier
+// edits go meanwhile.
 func TestInventoryIsAheadOfEveryFileThatGoes(t *testing.T) {
 	seed := newSeed(t)
 	rng, told := rand.New(rand.NewPCG(seed, 0)), storetest.NewWorkload()

@@ -201,8 +201,8 @@ func TestRepairNamesTheCommitsThatAreGone(t *testing.T) {
 	}
 }
 
-// A power cut brings a log file back whose removal was not synced. What was in it is in
-// tables, and so is what was in the log files between it and the newest.
+// A power cut brings a log file back whose removal was not synced. Its content is in
+// tables, and so is that of the log files between it and the newest.
 func TestRepairPassesOverALogThatWasGivenUp(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	st := mustOpen(t, mem(fs))

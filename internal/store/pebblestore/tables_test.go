@@ -26,7 +26,7 @@ func soundTown(t testing.TB, convs, rows int) (fs *vfs.MemFS, tn *town, path str
 }
 
 // TestDamageCostsNoMoreThanATable damages a table in several places. Of 8,000 entries a block
-// has about 100. What lies between the first damaged block and the last one is lost.
+// has about 100. The entries between the first damaged block and the last one are lost.
 func TestDamageCostsNoMoreThanATable(t *testing.T) {
 	flip := func(per1000 ...int) func(b []byte) []byte {
 		return func(b []byte) []byte {

@@ -12,7 +12,7 @@ import (
 )
 
 // Three nodes write their chains into one database at once. All of it can be read and
-// verified at any of them, and what somebody does to the table is noticed.
+// verified at any of them, and changes that somebody makes in the table are noticed.
 func TestAuditLogOfThreeNodesIsInOneDatabase(t *testing.T) {
 	const nodes, each = 3, 10
 	s := mustOpen(t, Options{DSNs: []string{blank(t)}})

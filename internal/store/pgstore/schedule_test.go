@@ -144,7 +144,7 @@ func TestF6OutcomeIsSettledByTakeover(t *testing.T) {
 }
 
 // TestF6TakeoverWaitsForTheCommitInDoubt has the statement under way on the
-// server when its connection is lost. What is read then is not the outcome.
+// server when its connection is lost. A row that is read then does not show the outcome.
 func TestF6TakeoverWaitsForTheCommitInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		name, end string

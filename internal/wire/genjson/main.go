@@ -241,7 +241,7 @@ func writeField(g *protogen.GeneratedFile, f *protogen.Field) {
 	g.P("}")
 }
 
-// isSet returns the condition under which f, whose value is v, is written.
+// isSet returns the Go condition under which the field f, whose value is v, is written.
 func isSet(f *protogen.Field, v string) string {
 	kind := f.Desc.Kind()
 	switch {

@@ -153,7 +153,7 @@ func single(f protoreflect.FieldDescriptor) (string, error) {
 	return "", fmt.Errorf("generate %s: add its kind, %s", f.FullName(), f.Kind())
 }
 
-// calls writes the methods with their types, and the list of those that take a requestId.
+// calls writes the methods with their types, and the list of those whose request has a requestId.
 func calls(g *protogen.GeneratedFile, of string, files []*protogen.File) {
 	g.P(head)
 	g.P("import type * as wire from '", of, "'")

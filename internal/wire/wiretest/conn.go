@@ -1,5 +1,6 @@
-// Package wiretest is one connection of a client for tests. It writes frames as they are given, and returns
-// frames as they come. It keeps no messages and does not reconnect; programs use sdk/go, which does both.
+// Package wiretest is one connection of a client for tests. It writes the frames of the test unchanged, and
+// returns the frames of the server as they come. It keeps no messages and does not reconnect; programs use
+// sdk/go, which does both.
 package wiretest
 
 import (
@@ -49,7 +50,7 @@ const (
 // The server pushes from the welcome on, so a test that keeps a connection open
 // must keep calling Recv: see Options.Queue.
 type Conn struct {
-	// Welcome is the server's answer to the hello, nil after Open.
+	// Welcome is the server's answer to the hello; nil before Hello has returned.
 	Welcome *petrelv1.Welcome
 
 	link    *link
@@ -145,8 +146,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// read takes frames from the socket until it ends. Answers go to the goroutines that wait for them, pings are
-// answered, all else goes to Recv.
+// read takes frames from the socket until it ends. Answers go to the goroutines that wait for them. Pings are
+// answered. A kick is kept for the Closed. All other frames go to Recv.
 func (c *Conn) read() {
 	var end Closed
 	for {
@@ -188,7 +189,7 @@ func (c *Conn) read() {
 	close(c.done)
 }
 
-// answer hands f to the goroutine that waits for it, if there is one.
+// answer hands f to the goroutine that waits for it. It returns false if there is none.
 func (c *Conn) answer(f *petrelv1.ServerFrame) bool {
 	if f.Id == 0 {
 		return false
@@ -239,8 +240,8 @@ func (e *Closed) Unwrap() error {
 	return e.Err
 }
 
-// end waits until the connection or ctx has ended, and returns how the connection ended. It is for callers that
-// know that the connection is ending.
+// end waits until the connection or ctx has ended, and returns how the connection ended: an empty Closed if ctx
+// ended first. It is for callers that know that the connection is ending.
 func (c *Conn) end(ctx context.Context) *Closed {
 	select {
 	case <-c.done:

@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Send sends s and waits for its ack. Errors: *im.Error as the server answered; *Closed or the end of ctx when
-// the outcome is unknown. Sending the same s again settles that. Spec: P-4.
+// Send sends s and waits for its ack. Errors: *im.Error, the refusal of the server; *Closed or the error of ctx
+// when the outcome is unknown. Sending the same s again settles that. Spec: P-4.
 func (c *Conn) Send(ctx context.Context, s *petrelv1.Send) (*petrelv1.Ack, error) {
 	f, err := c.ask(ctx, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Send{Send: s}})
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *Conn) History(ctx context.Context, h *petrelv1.GetHistory) (*petrelv1.H
 	return nil, fmt.Errorf("history: answered by %T", f.Body)
 }
 
-// Sync asks what changed since token (nil: everything), and ends a lag.
+// Sync asks what changed since token (nil: everything). After lagged it makes the server push again.
 // Errors: *im.Error, *Closed. Spec: P-6.2.
 func (c *Conn) Sync(ctx context.Context, token []byte) (*petrelv1.SyncPage, error) {
 	f, err := c.ask(ctx, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}})
@@ -140,8 +140,8 @@ func (c *Conn) ask(ctx context.Context, f *petrelv1.ClientFrame) (*petrelv1.Serv
 	}
 }
 
-// broken returns how a connection ended on which a call has failed with err. It first waits for the kick or the
-// close frame of the server, which says more than err.
+// broken returns how a connection ended, after a call on it has failed with err. It first waits, for endTimeout
+// at most, for the kick or the close frame of the server, which says more than err.
 func (c *Conn) broken(err error) *Closed {
 	_ = c.link.conn.SetReadDeadline(time.Now().Add(endTimeout)) // the read below must end
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
