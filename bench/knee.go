@@ -28,8 +28,9 @@ const (
 	closeEnough = 1.1
 )
 
-// FindKnee doubles the rate until a run misses its targets, is overloaded, or has a finding, and then halves
-// the distance. It begins with the rate of p, or at 1,000 messages per second.
+// FindKnee makes runs at rising rates. It doubles the rate until Report.Clean returns an error or the next rate would
+// be above highestRate. Then it tries the middle between the highest good rate and the lowest one that was too high,
+// until the two are closeEnough. It begins with the rate of p; 0: with firstRate.
 func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 	k := &Knee{Targets: targets.String()}
 	next := p.Rate
