@@ -97,7 +97,7 @@ func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 	for _, state := range p.Convs {
 		v := g.audit.named([]byte(state.Conv))
 		if v == nil {
-			if g.gone != nil && state.Conv[0] == directConv { // a new one: the audit knows it after its first message
+			if g.gone != nil && state.Conv[0] == directConv { // new: the audit learns its id from the first message
 				g.fallBehind(c, state.Conv)
 				g.askHistory(c, state.Conv, 0)
 			}

@@ -90,7 +90,7 @@ func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 // pause sleeps for d, or less if a signal comes.
 func (p *poller) pause(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
-	_, _, _ = p.call(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0) // a signal makes the pause shorter
+	_, _, _ = p.call(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0) // a signal ends it early
 }
 
 // readSocket reads without blocking. again says that nothing is there now. If n is 0 without again and without an

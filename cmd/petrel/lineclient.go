@@ -34,8 +34,8 @@ const lineHelp = `TEXT             send a message; one that begins with a slash 
 /quit            end, as the end of the input does
 `
 
-// lineClient is `petrel chat`: it prints entries as they come, and reads messages and
-// commands. Only the goroutine of run uses it.
+// lineClient is `petrel chat`: it prints entries as they come, and reads messages and commands. Only the goroutine of
+// run uses it.
 type lineClient struct {
 	c      *cli
 	client *sdk.Client
@@ -103,7 +103,7 @@ func (l *lineClient) read(ctx context.Context, lines chan<- string) {
 	}
 }
 
-// show prints a new entry. Printing it in the open conversation marks it as read.
+// show prints a new entry, unless the user has hidden it. In the open conversation it marks the entry as read.
 func (l *lineClient) show(m *petrelv1.Message, v sdk.Conversation) error {
 	if v.Personal.Hides(m.Seq) {
 		return nil
@@ -160,7 +160,7 @@ func (l *lineClient) line(ctx context.Context, line string) error {
 	return l.send(sdk.Draft{Text: line})
 }
 
-// list prints the conversations, those with the newest messages first.
+// list prints the conversations with numbers, those with the newest messages first, and keeps the numbers for /open.
 func (l *lineClient) list() {
 	l.listed = nil
 	for _, v := range l.client.Conversations() {
@@ -197,8 +197,8 @@ func (l *lineClient) openNamed(name string) error {
 	return l.printOlder(l.last)
 }
 
-// printOlder prints up to n entries of the open conversation that the client holds, from below the printed ones.
-// It marks all entries of the conversation as read.
+// printOlder prints entries of the open conversation that the client holds: the newest n of those older than the
+// printed ones. It marks all entries of the conversation as read.
 func (l *lineClient) printOlder(n int) error {
 	v, _ := l.client.Conversation(l.opened())
 	l.client.MarkRead(v.ID, v.Have)
@@ -231,7 +231,7 @@ func (l *lineClient) send(d sdk.Draft) error {
 	return err
 }
 
-// about executes a command on the message whose number follows its name.
+// about executes a command on a message. rest is the number of the message and, except for /recall, a text.
 func (l *lineClient) about(ctx context.Context, command, rest string) error {
 	number, text, _ := strings.Cut(strings.TrimPrefix(rest, "#"), " ")
 	seq, err := strconv.ParseUint(number, 10, 64)
@@ -250,7 +250,8 @@ func (l *lineClient) about(ctx context.Context, command, rest string) error {
 	return l.send(d)
 }
 
-// checkSent drops stored messages, and prints the refused ones.
+// checkSent removes from l.sent the messages whose fate is known. It prints an error for each that was rejected, or of
+// which nobody can know whether it is stored.
 func (l *lineClient) checkSent() {
 	l.sent = slices.DeleteFunc(l.sent, func(o *sdk.Outgoing) bool {
 		state, _, _, err := o.State()
