@@ -6,9 +6,9 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// audit keeps the books of a run, in both directions. Each acked message must reach all its recipients, once, in
-// order, at the acked seq, unchanged. Each arriving message must have been sent. It remembers 12 bytes for each
-// message and nothing for each correct delivery.
+// audit keeps the books of a run: it records (books) what was sent, acked, pushed and read, and compares that in both
+// directions. Each acked message must reach all its recipients, once, in order, at the acked seq, unchanged. Each
+// arriving message must have been sent. The books take 12 bytes for each message and nothing for a correct delivery.
 //
 // One goroutine at a time uses it.
 type audit struct {
@@ -185,7 +185,8 @@ func (a *audit) ghostAck(conn int, id uint64) {
 	a.convict(checker.Ghost, nil, 0, "connection %d got an ack of %d, which is not waiting for one", conn, id)
 }
 
-// reject books a message that the server rejected by a settled error.
+// reject books a message that the server rejected by a settled error. If the message is known to stand at a seq, that
+// is a finding.
 func (a *audit) reject(sender uint32, number uint64) {
 	s := &a.senders[sender]
 	s.rejected++
@@ -282,8 +283,8 @@ func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 // searchedIDs is how many of a sender's newest messages are searched for an id.
 const searchedIDs = 1 << 16
 
-// altered reports whether an entry that differs from its send was sent at all: its body is one of this run,
-// or its sender has sent its id.
+// altered reports whether an entry that equals no message of this run is one that was altered: its body, or its id and
+// its sender, are those of a message that was sent to the conversation of the entry.
 func (a *audit) altered(e *entry, p proof, proven bool) bool {
 	if proven && int(p.sender) < len(a.senders) && p.number > 0 && p.number <= a.senders[p.sender].composed &&
 		a.named(e.conv) == a.senders[p.sender].thread(p.number).conv {

@@ -42,7 +42,7 @@ type sender struct {
 	known   map[string]*peer // of groups, by id
 
 	window, windowBytes         int // how many sends, and bytes of them, may be unanswered
-	largest                     int // bytes of the largest send so far, and at least an estimate
+	largest                     int // bytes to reserve for the next send: the largest so far, first an estimate
 	unanswered, unansweredBytes int
 	slots                       []slot // unanswered sends, by number modulo the length, a power of two
 }

@@ -130,7 +130,7 @@ type Estimate struct {
 	Connections float64 `json:"connections"`
 	Busy        float64 `json:"busy_cores"`     // in use in the busiest hour, without the database
 	Cores       float64 `json:"cores"`          // to have, so that the share Plan.Load of them is in use
-	Nodes       float64 `json:"nodes"`          // machines of NodeCores; one more lets one of several fail
+	Nodes       float64 `json:"nodes"`          // machines of NodeCores; with one more, one of several may fail
 	Batch       float64 `json:"per_commit"`     // messages and receipts in a commit
 	Memory      float64 `json:"memory_bytes"`   // of all nodes together, with that of the kernel
 	Out         float64 `json:"out_bits_per_s"` // to clients
@@ -391,7 +391,7 @@ type meter struct {
 	err error
 }
 
-// users scales a number of users by the scale of the measurement; the least is 3.
+// users scales a number of users by the scale of the measurement, to no less than 3.
 func (m *meter) users(n int) int { return max(3, int(float64(n)*m.p.Scale)) }
 
 func (m *meter) run(scenario string, change func(*Params)) *Report {

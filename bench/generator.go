@@ -60,7 +60,7 @@ type generator struct {
 	retries    []retry
 	cursors    bool                       // connections move their cursors
 	cursorStep uint64                     // steps done since the start
-	moved      uint64                     // moves that were answered
+	moved      uint64                     // moves of cursors that the server has answered
 	cursorAt   map[*checker.Stream]uint64 // the last read cursor that was sent, by stream
 	pages      uint64                     // pages of history that came
 	presences  *presences                 // nil: nobody watches
@@ -98,7 +98,7 @@ type generator struct {
 	staying    atomic.Bool       // clients do not go away
 	away       atomic.Int64      // connections that are to come back
 	coming     atomic.Int64      // connections that are open and not handed over yet
-	storming   atomic.Bool       // connections that end are no finding
+	storming   atomic.Bool       // a storm is under way: connections that end are no finding
 	dropAll    atomic.Bool       // end all connections
 	joinsDue   int64             // when connections sync next because of new conversations
 	asksPutOff map[string]uint64 // by code: errors that put off requests other than sends
@@ -146,7 +146,7 @@ const (
 	mostSeconds = 3600
 
 	drainLimit = 30 * time.Second // the longest time of the drain
-	drainQuiet = 10 * time.Second // the drain ends after this long without a byte from the server
+	drainQuiet = 10 * time.Second // generator.quiet, unless a test changes it
 )
 
 func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {

@@ -350,8 +350,9 @@ func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
 	return task, nil
 }
 
-// limit runs the scenario Limit. It measures relays with one frame and with p.Window frames of each sender on
-// their way, with one receiver and with p.Members, and logs with batches of several sizes.
+// limit runs the scenario Limit. It measures three relays: an echo, one with a receiver for each sender, and one from a
+// single sender to p.Members-1 receivers; each with one frame and with p.Window frames of each sender on their way.
+// Then it measures logs with batches of several sizes.
 func (r *run) limit(ctx context.Context) error {
 	p := &r.p
 	dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")

@@ -23,8 +23,8 @@ type Knee struct {
 const (
 	firstRate   = 1000 // messages per second
 	highestRate = 1e6
-	// closeEnough ends the search, when the lowest rate that is too high is at most this much higher than the
-	// best one.
+	// closeEnough ends the search when the lowest rate that is too high is at most this many times the highest
+	// good one.
 	closeEnough = 1.1
 )
 

@@ -8,7 +8,7 @@ import (
 )
 
 // latency gathers durations: all has those of messages that were sent, or due, within the measured window,
-// whenever they arrive, and newest a sample since the last second.
+// whenever they arrive, and newest a sample of those since the last call of recent.
 type latency struct {
 	all    *hdrhistogram.Histogram
 	newest *hdrhistogram.Histogram

@@ -40,8 +40,8 @@ func (h *Routine) Check() error {
 	return nil
 }
 
-// follow sets Members, Peers and Rate by a routine. Every client writes to its peers and to its group in turn;
-// the number of peers gives direct messages their share.
+// follow sets Members, Peers and Rate by a routine. Every client writes to its peers and to its group in turn. So it
+// chooses the number of peers by the share of direct messages in the routine.
 func (p *Params) follow(h *Routine) {
 	const most = 20 // peers
 	p.Members = min(h.Members, p.Connections)
@@ -57,7 +57,7 @@ func (p *Params) follow(h *Routine) {
 	p.Rate = float64(p.Connections) * (h.Direct + h.Group) / 3600 * p.Speed
 }
 
-// circle returns the members of group i: its first connection, and their number.
+// circle returns the first connection of group i, and the number of members: the connections from first on.
 func (p *Params) circle(i int) (first, members int) {
 	first = i * p.Members
 	return first, min(p.Members, p.Connections-first)

@@ -18,7 +18,7 @@ type Option struct {
 // RoutineOptions are the names of the options that set the fields of a Routine.
 var RoutineOptions = []string{"direct", "group", "group-members", "logins", "opens"}
 
-const aLot = 1e9 // no bound that anybody meets
+const aLot = 1e9 // stands for no bound
 
 // table returns all options. Their values point into p; if p.Routine is nil, those of a routine have no effect.
 func (p *Params) table() []Option {

@@ -11,7 +11,7 @@ import (
 type Progress struct {
 	Phase      string        // what the run is doing
 	Elapsed    time.Duration // since the generator began to run; 0 before
-	Total      time.Duration // planned, without the drain
+	Total      time.Duration // planned, without the drain; 0: not known, so that Draw shows an empty bar
 	Offered    float64       // per second, as the other two
 	Accepted   float64
 	Delivered  float64

@@ -98,8 +98,8 @@ type Server struct {
 // Node is the share of one server in the cost of a run.
 type Node struct {
 	CPU float64 `json:"cpu_s"`
-	// entries that this node stored as an owner, whichever node their senders were connected to; its own entries
-	// included
+	// entries that this node stored as an owner, whichever node their senders were connected to; also those that
+	// the server makes itself
 	Accepted uint64 `json:"accepted"`
 	Commits  uint64 `json:"commits"`
 }

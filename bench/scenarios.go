@@ -316,9 +316,9 @@ func ShapeParams(scenario, shape string) (Params, error) {
 	return p, nil
 }
 
-// Scaled returns p with a share of the load. It scales the rounds; when these are at their least, the groups or the
-// receivers; and after the receivers the senders. In a run for a time, and in scenarios whose clients write at random
-// moments, it scales the number of users.
+// Scaled returns p with a share of the load. In the pattern mesh, and for groups with rounds, it scales the rounds. If
+// rounding leaves a factor below 1, that scales the groups, or the receivers and then the senders. Of other runs it
+// scales the number of users, and Params.Messages if the scenario has it.
 func (p Params) Scaled(by float64) Params {
 	p.Scale *= by
 	// some scales n, to no less than least, and returns the factor that is left for other counts.

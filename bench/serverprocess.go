@@ -35,7 +35,7 @@ type child struct {
 	err        error
 	log        tail
 
-	// Sums of the servers that were killed before it in its place.
+	// Sums over the killed servers that it replaces.
 	before            cpuTime
 	accepted, commits uint64
 }
@@ -96,7 +96,7 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 	return c, nil
 }
 
-// readAddresses waits for the line with the server's addresses, and goes on reading its output.
+// readAddresses waits for the line with the server's addresses. It starts a goroutine that discards the further output.
 func (c *child) readAddresses(out *io.PipeReader) error {
 	line := make(chan []byte, 1) // there is one line
 	go func() {                  // ends with the server's output
@@ -127,7 +127,7 @@ func (c *child) stop() {
 // kill ends the server as kill -9 does, and waits for it.
 func (c *child) kill() {
 	if p, err := os.FindProcess(c.PID); err == nil {
-		_ = p.Kill() // it has ended: nothing is left to kill
+		_ = p.Kill() // an error says that it has ended already
 	}
 	c.stop()
 }

@@ -54,7 +54,7 @@ func (g *generator) phaseName() string {
 	return [...]string{"warm-up", "measure", "after", "drain"}[g.at]
 }
 
-// second returns the second that ends now, and empties the latencies of the next one.
+// second returns the second that ends now. It empties the latencies that it has read.
 func (g *generator) second(now int64) Second {
 	d, t := float64(now-g.told)/1e9, g.tally
 	s := Second{

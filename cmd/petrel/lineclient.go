@@ -46,18 +46,19 @@ type lineClient struct {
 	conv, user string          // the open conversation: its id, or the other user; both "": none
 	oldest     uint64          // seq of the oldest entry of it that is printed; 0: none is
 	listed     []string        // ids of conversations, in the order of the last /list
-	sent       []*sdk.Outgoing // messages that are not stored yet
+	sent       []*sdk.Outgoing // messages whose fate is not known yet
 	failed     int             // lines and messages that failed
 }
 
-// run prints and reads until the input or ctx ends.
+// run prints and reads until the input ends and the fate of all messages is known, or ctx ends. It returns an error if
+// settleTime after the end of the input is not enough for that, or if the input is no terminal and a line has failed.
 func (l *lineClient) run(ctx context.Context) error {
 	changes := l.client.Subscribe()
 	defer changes.Close()
 	f := &follower{client: l.client, newOnly: true, seen: map[string]uint64{}, show: l.show}
 	f.online = func(user string) { fmt.Fprintf(l.c.err, "connected as %s; /help lists the commands\n", user) }
 	f.offline = func(err error) { fmt.Fprintf(l.c.err, "offline: %v; connecting again\n", err) }
-	lines := make(chan string)    // no capacity: a line is read when the one before is done
+	lines := make(chan string)    // no capacity: at most one line is read ahead
 	go l.read(ctx, lines)         // ends with the input, or with the process: its read cannot be stopped
 	var input <-chan string       // nil before the conversations are known, and after the end of lines
 	var deadline <-chan time.Time // nil before the end of lines
