@@ -28,7 +28,7 @@ const (
 	closeEnough = 1.1
 )
 
-// FindKnee makes runs at rising rates. It doubles the rate until Report.Clean returns an error or the next rate would
+// FindKnee makes runs at several rates. It doubles the rate until Report.Clean returns an error or the next rate would
 // be above highestRate. Then it tries the middle between the highest good rate and the lowest one that was too high,
 // until the two are closeEnough. It begins with the rate of p; 0: with firstRate.
 func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {

@@ -72,8 +72,8 @@ type Params struct {
 	Seed      uint64 `json:"seed"`      // of bodies, ids and masks
 
 	// Nodes is how many servers the run starts, as one cluster; more than one need Postgres. Connections are
-	// spread over them. In direct with as many receivers as senders, and without rounds, the receiver of a message
-	// is on another node than its sender.
+	// spread over them. In the scenario direct without rounds, and with no fewer receivers than senders, the receiver
+	// of a message is on another node than its sender.
 	Nodes int `json:"nodes"`
 	// Postgres lets the servers that the run starts keep everything in PostgreSQL: in a new database of the
 	// server at this URL, or, with "auto", of one that the run starts.

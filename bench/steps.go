@@ -156,8 +156,8 @@ func (r *run) sendQuota(ctx context.Context) (err error) {
 }
 
 // calm waits until the servers and the database are idle, and returns an error if they are not after calmLimit. In a
-// counted run with servers of its own it first waits for afterwards, and measures stillBusy. The CPU time of a running
-// server is not read here, so calm takes it as idle.
+// counted run with servers of its own, except in the scenario Cluster, it first waits for afterwards and measures
+// stillBusy. It does not read the CPU time of a running server, and takes it as idle.
 func (r *run) calm(ctx context.Context) error {
 	used := func() float64 {
 		var m mark

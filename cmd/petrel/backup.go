@@ -122,7 +122,7 @@ func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
 	}
 	if _, err := os.Stat(filepath.Join(t.data, adminKeyName)); err != nil && c.adminKeyFile == "" &&
 		c.getenv("PETREL_ADMIN_KEY") == "" {
-		return // a setup link is not to be redeemed for this
+		return // without a key, c.admin would redeem the setup link just for this
 	}
 	api, err := c.admin(cmd.Context(), t)
 	if err == nil {

@@ -90,7 +90,7 @@ func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
 	for _, n := range s.Nodes {
 		_ = t.row(n, n.Node, nodeState(n), strings.Join(n.Roles, ","), orDash(n.Version), date(n.StartedMs),
 			strconv.Itoa(int(n.Owned)), strconv.Itoa(int(n.Share)),
-			// row cannot fail here: only with --json it writes
+			// row writes only with --json, so it cannot fail here
 			(time.Duration(n.SilentMs) * time.Millisecond).String(), orDash(strings.Join(n.Addresses, " ")))
 	}
 	_ = t.end()
@@ -115,7 +115,8 @@ func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
 	}
 }
 
-// nodeState returns the worst known state of a node.
+// nodeState returns a word for the state of a node: of those that hold, the first of gone, unreachable and draining,
+// otherwise ok.
 func nodeState(n *petrelv1.ClusterNode) string {
 	switch {
 	case !n.Alive:

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/petrel-im/petrel/sdk/go"
 )
 
-// session has the flags that say as which user, and how, a command connects.
+// session has the flags for the connection of a command: its user, its tenant, its token and its codec.
 type session struct {
 	as        string
 	tenant    string

@@ -226,7 +226,7 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 		v.Conv = g.Conv
 	}
 	d := &demo{api: api, tokens: tokens, messages: petrelv1connect.NewMessageServiceClient(httpClient(), api.public)}
-	var playing errgroup.Group // side by side: each message waits for the disk
+	var playing errgroup.Group // in parallel: each message waits for the disk
 	for i := range convs {
 		playing.Go(func() error { return d.play(ctx, &convs[i]) })
 	}
@@ -296,7 +296,7 @@ func (d *demo) play(ctx context.Context, v *demoConv) error {
 			v.sent++
 		}
 	}
-	var reading errgroup.Group // at once: the cursors of a conversation are stored once a second (P-8.6)
+	var reading errgroup.Group // in parallel: the server stores the cursors of a conversation once a second (P-8.6)
 	for user, seq := range seen {
 		reading.Go(func() error { return d.read(ctx, v.Conv, seq, user) })
 	}

@@ -129,7 +129,7 @@ func checkStore(conf *config.Config, o pebblestore.Options) verdict {
 		v.Found, v.Fix = err.Error(), "stop the server first; while it runs, /readyz names the damage that it has found"
 	case got.Refused != nil:
 		v.Found, v.Fix = got.Refused.Error(), ""
-		if i := strings.LastIndex(v.Found, "; "); i >= 0 { // as a start says it, see cannotServe
+		if i := strings.LastIndex(v.Found, "; "); i >= 0 { // the remedy, see cannotServe
 			v.Found, v.Fix = v.Found[:i], v.Found[i+2:]
 		}
 	case len(got.Damage) > 0:
@@ -271,7 +271,7 @@ func checkFiles(conf *config.Config) verdict {
 	files, err := app.ShareFiles(limit, conf)
 	v.Found = fmt.Sprintf("limit %d: room for %d connections", limit, max(files.Connections, 0))
 	switch {
-	case err != nil: // the server says the same, and does not start
+	case err != nil: // with this limit the server does not start either
 		v.State = stateFail
 		_, v.Fix, _ = strings.Cut(err.Error(), "; ")
 	case conf.Limits.Connections > int64(files.Connections):
