@@ -165,8 +165,8 @@ type Drift struct {
 }
 
 const (
-	driftShare  = 0.2      // share of the memory; growth is a finding above both this
-	driftMemory = 32 << 20 // and this many bytes
+	driftShare  = 0.2      // share by which the memory may grow, if that is more than driftMemory
+	driftMemory = 32 << 20 // bytes by which the memory may grow in any case
 )
 
 // drift returns the medians of the second and the last quarter of the measured window. Seconds in which a figure is not

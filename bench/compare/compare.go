@@ -59,7 +59,7 @@ const (
 	Worse        Verdict = "worse"
 	Same         Verdict = "no difference shown"
 	TooFewRuns   Verdict = "too few runs" // for a verdict
-	shownNowhere Verdict = ""             // no run of one of the sets has measured it, so it is not shown
+	shownNowhere Verdict = ""             // in at least one of the sets no run has measured the figure; it is not shown
 )
 
 // Difference is a condition that is not the same in all runs.
