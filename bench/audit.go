@@ -6,9 +6,9 @@ import (
 	"github.com/petrel-im/petrel/internal/checker"
 )
 
-// audit keeps the books of a run, in both directions. Each acked message must reach all its recipients, once, in
-// order, at the acked seq, unchanged. Each arriving message must have been sent. It remembers 12 bytes for each
-// message and nothing for each correct delivery.
+// audit keeps the books of a run: it records (books) what was sent, acked, pushed and read, and compares that in both
+// directions. Each acked message must reach all its recipients, once, in order, at the acked seq, unchanged. Each
+// arriving message must have been sent. The books take 12 bytes for each message and nothing for a correct delivery.
 //
 // One goroutine at a time uses it.
 type audit struct {
@@ -122,8 +122,7 @@ func (a *audit) addDirect(sender, receiver int) *convBook {
 	return v
 }
 
-// addGroup opens the book of a group. Its members are as many connections as members says, in a row from first
-// on.
+// addGroup opens the book of a group. Its members are the connections from first to first+members-1.
 func (a *audit) addGroup(id string, first, members int) *convBook {
 	v := &convBook{id: id, index: len(a.convs), group: true, first: first, streams: make([]checker.Stream, members)}
 	a.byID[id] = v
@@ -159,8 +158,8 @@ func (a *audit) compose(sender uint32) uint64 {
 	return a.senders[sender].composed
 }
 
-// ack books the ack of a message. repeated says that the message was sent more than once, so that the seq may be
-// one that was seen before.
+// ack books the ack of a message. repeated says that the message was sent more than once: then its seq need not follow
+// that of the message before, and the sender may have got it already.
 func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	s := &a.senders[sender]
 	t := s.thread(number)
@@ -181,12 +180,13 @@ func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	a.count(v, s.conn, seq, v.stream(s.conn).Push(seq))
 }
 
-// ghostAck books an ack without a send.
+// ghostAck books an ack with an id that no unanswered send of the connection has.
 func (a *audit) ghostAck(conn int, id uint64) {
 	a.convict(checker.Ghost, nil, 0, "connection %d got an ack of %d, which is not waiting for one", conn, id)
 }
 
-// reject books a message that the server rejected by a settled error.
+// reject books a message that the server rejected by a settled error. If the message is known to stand at a seq, that
+// is a finding.
 func (a *audit) reject(sender uint32, number uint64) {
 	s := &a.senders[sender]
 	s.rejected++
@@ -198,8 +198,8 @@ func (a *audit) reject(sender uint32, number uint64) {
 	*place = checker.None
 }
 
-// pushed books an entry that was pushed to connection conn. It returns when the message was sent, and whether
-// this is its first arrival there.
+// pushed books an entry that was pushed to connection conn. It returns when the message was sent, and whether this is
+// the first push of a message of this run there.
 func (a *audit) pushed(conn int, e *entry) (sentNs int64, first bool) {
 	v, p, ok := a.recognise(conn, e)
 	if v == nil {
@@ -240,8 +240,9 @@ func (a *audit) count(v *convBook, conn int, seq uint64, came checker.Arrival) {
 	}
 }
 
-// recognise identifies the message of e and books its place. v is nil if e is in no conversation of this run, or
-// leaked. ok says that e is a message that a sender of this run has sent.
+// recognise identifies the message of e and books its place, or a finding. conn is -1 if the operator has read e. v is
+// nil if e is in no conversation of this run, or in one of which conn is no member. ok says that e is a message that a
+// sender of this run has sent.
 func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 	if len(e.conv) > 0 && e.conv[0] == 'i' {
 		return nil, proof{}, false // an inbox
@@ -282,8 +283,8 @@ func (a *audit) recognise(conn int, e *entry) (v *convBook, p proof, ok bool) {
 // searchedIDs is how many of a sender's newest messages are searched for an id.
 const searchedIDs = 1 << 16
 
-// altered reports whether an entry that differs from its send was sent at all: its body is one of this run,
-// or its sender has sent its id.
+// altered reports whether an entry that equals no message of this run is one that was altered: its body, or its id and
+// its sender, are those of a message that was sent to the conversation of the entry.
 func (a *audit) altered(e *entry, p proof, proven bool) bool {
 	if proven && int(p.sender) < len(a.senders) && p.number > 0 && p.number <= a.senders[p.sender].composed &&
 		a.named(e.conv) == a.senders[p.sender].thread(p.number).conv {
@@ -324,7 +325,8 @@ func (a *audit) named(id []byte) *convBook {
 	return a.byID[string(id)]
 }
 
-// place books the seq of a message, and compares it with the known one.
+// place books that a message stands at a seq, by the evidence how. It is a finding if the message is known to stand
+// elsewhere or to be rejected, or if another one stands there.
 func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 	s := &a.senders[p.sender]
 	known := s.places.At(p.number)
@@ -350,7 +352,7 @@ func (a *audit) place(v *convBook, seq uint64, p proof, how uint64) {
 	}
 }
 
-// complete reports whether every open connection has got everything that is known to be stored.
+// complete reports whether all streams that are not Gone have everything that is known to be stored.
 func (a *audit) complete() bool {
 	for _, v := range a.convs {
 		for i := range v.streams {
@@ -362,7 +364,7 @@ func (a *audit) complete() bool {
 	return true
 }
 
-// close counts missing messages and entries of unknown conversations, and returns the findings.
+// close books missing messages, and entries of conversations that stayed unknown, and returns all findings.
 func (a *audit) close() checker.Findings {
 	for id, es := range a.early {
 		a.Convict(checker.Ghost, uint64(len(es)), id, es[0].seq,

@@ -1,9 +1,10 @@
-// Package bench is the load generator of `petrel bench`. It puts load on a server, audits every message in both
-// directions, and reports what the server did with a second of its CPU.
+// Package bench is the load generator of `petrel bench`. It puts load on a server and audits it: every acked message
+// must reach its recipients, and every message that arrives must have been sent. Its report has rates, latencies, and
+// the messages that the server handles in a second of its CPU time.
 //
-// A run (Run) prepares a server (serverprocess.go, operator.go), dials the connections (dial.go), drives them
-// from one thread (generator.go, conn.go, catchup.go) and audits everything they see (audit.go, messagebody.go).
-// report.go has the report.
+// A run (Run) starts a server or takes a running one (ownservers.go, serverprocess.go, operator.go), dials the
+// connections (dial.go), drives them from one thread (generator.go, conn.go, catchup.go) and audits all messages that
+// they get (audit.go, messagebody.go). report.go has the report.
 package bench
 
 import (
@@ -32,14 +33,14 @@ type run struct {
 	report *Report
 
 	mu      sync.Mutex  // tier 0; guards the elements of nodes
-	nodes   []*child    // servers that the run started; none: it measures a running server
-	ports   []io.Closer // reserve the ports of the bus for nodes
+	nodes   []*child    // servers that the run started; empty: it measures a running server
+	ports   []io.Closer // each reserves a port for the bus of one of nodes
 	pg      *postgres
 	key     string      // admin key of nodes
-	roots   []byte      // PEM of the certificate of nodes; empty: the roots of the system
+	roots   []byte      // PEM of the certificate of nodes; empty: clients trust the roots of the system
 	bridges bridges     // carry the connections with TLS
-	ops     []*operator // the admin API of each server
-	addrs   []string    // of each server, for clients
+	ops     []*operator // clients of the admin API, one for each server
+	addrs   []string    // of each server: the address for the connections
 	restore func(context.Context) error
 
 	users  []string
@@ -48,20 +49,20 @@ type run struct {
 	gen    *generator
 	watch  *watch
 
-	memoryBefore uint64 // of the servers, before the connections: allocated bytes; resident ones of a running server
-	kernelBefore uint64 // at that moment: bytes of the kernel for objects and sockets
+	memoryBefore uint64 // of the servers before the connections: allocated bytes; of a running server resident ones
+	kernelBefore uint64 // at that moment: result of kernelMemory
 	memory       uint64 // resident bytes at the end of the measured window
 	allocated    uint64 // bytes that the servers had allocated at that moment
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
-	stillBusy    float64 // cores in use 5 s after a counted run has sent everything
+	stillBusy    float64 // cores of the servers and the database in one second, 5 s after a counted run has sent all
 	killed       []killed
 	storm        *storm     // brings back connections that have ended; nil: they do not come back
-	killer       killer     // zero: no kill is due
-	living       func()     // mixed, soak: adds the work of the clients to the report
+	killer       killer     // zero: no further kill
+	living       func()     // mixed, soak: adds the work of the clients to the report; nil in other scenarios
 	ended        chan error // capacity 1; gets the result of the generator when it ends
-	// of a counted run: when all its messages were answered and had reached the receivers online, or nothing more
-	// came; in ns of the generator's clock
+	// of a counted run: time, in ns of the generator's clock, at which all its messages were answered and had reached
+	// the receivers that were online, or at which checkQuota gave up waiting for that
 	sent int64
 }
 
@@ -73,7 +74,7 @@ type mark struct {
 	stats     []*petrelv1.Stats // of each server
 }
 
-// diskProbe is the time for which the disk is measured before a run.
+// diskProbe is the longest time for which the disk is measured before a run. Params.probe shortens it.
 const diskProbe = time.Second
 
 // Run makes the run that p describes and returns its report. Findings of the audit are in the report; they are no
@@ -99,7 +100,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	if p.URL == "" {
 		dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")
 		if err == nil {
-			dir, err = filepath.Abs(dir) // its servers and its database have working folders of their own
+			dir, err = filepath.Abs(dir) // a relative path would be another one in the working folders of the servers
 		}
 		if err != nil {
 			return nil, fmt.Errorf("make a folder for the server: %w", err)
@@ -128,7 +129,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	}
 	r.bridges.all.Wait()
 	if p.URL != "" {
-		// Restores the limits also after the run was broken off: the server does not belong to the run.
+		// The server does not belong to the run, so its limits are restored also after drive has failed.
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		err = errors.Join(err, r.restore(after))
 		cancel()
@@ -143,7 +144,7 @@ func (r *run) say(format string, args ...any) {
 	r.p.Progress(Progress{Phase: "prepare", Note: fmt.Sprintf(format, args...)})
 }
 
-// attach sets the addresses of the running server at p.URL.
+// attach checks that p.URL fits the transport, and sets ops and addrs for the running server there.
 func (r *run) attach() error {
 	u, err := url.Parse(r.p.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
@@ -165,8 +166,8 @@ func (r *run) attach() error {
 	return nil
 }
 
-// prepare makes the users, raises limits, makes the groups, and dials the connections with which the generator
-// starts.
+// prepare makes the users and, with Params.Lists, their devices and lists. It raises limits, makes the groups, takes
+// the readings before the load, dials the connections with which the generator starts, and makes the generator.
 func (r *run) prepare(ctx context.Context) (err error) {
 	name := fmt.Sprintf("bench-%06x-", rand.Uint32()>>8)
 	r.users = make([]string, r.p.connections())
@@ -222,9 +223,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	first := len(r.tokens)
 	if r.p.inTasks() && r.p.traffic() == idle {
-		first = 0 // they come later
+		first = 0 // the steps of the scenario dial them
 	} else if r.p.offline() {
-		first = r.p.Senders + r.p.watchers() // the others come when all has been sent
+		first = r.p.Senders + r.p.watchers() // the others connect after everything was sent
 	}
 	all, err := r.connect(ctx, 0, first)
 	if err != nil {
@@ -244,7 +245,7 @@ func (r *run) raise(ctx context.Context) (err error) {
 	return nil
 }
 
-// connect makes the connections of users[from:to] and reports how many there are, once a second.
+// connect makes the connections of users[from:to]. It reports their number at most once a second, and at the end.
 func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
 	told := time.Now()
 	all, err := r.dial(ctx, from, to, func(n int) {
@@ -275,8 +276,8 @@ func (r *run) dialer() *dialer {
 	return way
 }
 
-// before takes the readings of memory and disk before the load. In the scenario Connections it first leaves the
-// server idle for as long as each step does, so that the server frees the memory that making the users took.
+// before takes the readings of memory and disk before the load. In the scenario Connections it first waits for
+// Params.Seconds, in which the server frees the memory that making the users took.
 func (r *run) before(ctx context.Context) error {
 	if r.p.Scenario == Connections {
 		r.say("leaving the server idle for %g s, to know its memory without connections", r.p.Seconds)
@@ -295,7 +296,7 @@ func (r *run) before(ctx context.Context) error {
 		_, r.memoryBefore = r.serverMemory()
 	}
 	r.kernelBefore = kernelMemory()
-	if r.own() && r.p.traffic() != idle { // else nothing is stored
+	if r.own() && r.p.traffic() != idle { // idle clients store no messages
 		r.diskBefore, err = r.ops[0].compact(ctx)
 	}
 	return err
@@ -352,7 +353,8 @@ func (r *run) assemble(all []greeted) error {
 	return g.joinGroups(all)
 }
 
-// peers returns the users and groups to which sender i writes. The order differs from sender to sender.
+// peers opens the books of the direct conversations in which i is the sender. It returns the users and groups to which
+// i writes, for each sender in another order.
 func (r *run) peers(i int) (all []peer) {
 	g := r.gen
 	direct := func(to int) *convBook {
@@ -378,14 +380,14 @@ func (r *run) peers(i int) (all []peer) {
 		}
 		if len(g.groups) > 0 && r.p.traffic() == people {
 			all = append(all, peer{book: g.groups[i/r.p.Members]})
-			// begin elsewhere in the list for each sender, or all would write to their groups at the same time
+			// Each sender begins elsewhere in its list. Otherwise all would write to their groups at the same time.
 			all = slices.Concat(all[i%len(all):], all[:i%len(all)])
 		}
 	}
 	return all
 }
 
-// addSender makes connection i a sender.
+// addSender makes connection i a sender. It returns an error if the window in the welcome w is too small for the run.
 func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *petrelv1.Welcome) error {
 	s := &sender{
 		conn: g.conns[i], peers: peers, window: p.Window,
@@ -414,8 +416,8 @@ func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *pe
 	return nil
 }
 
-// joinGroups starts the streams of each member at the heads in its sync. Senders get these heads, other members
-// follow the script.
+// joinGroups starts the streams of each member at the heads in its sync. Senders get these heads; other members follow
+// the script, if there is one and no op log. A sync without a group of the member is an error.
 func (g *generator) joinGroups(all []greeted) error {
 	if len(g.groups) == 0 {
 		return nil

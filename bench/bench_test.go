@@ -498,9 +498,9 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 		if r.Overloaded = nil; r.Clean(nil) != nil { // it may be: the server does nothing for a third of the run
 			t.Fatal(r.Clean(nil))
 		}
-		// Of the 1,000 messages 300 are due in the stall, one in each millisecond: those who wait
-		// for acks would see it once for each sender. After it the messages of each of the four
-		// senders leave one by one, every 0.1 ms.
+		// Of the 1,000 messages, 300 are due in the stall, one in each millisecond. A closed loop would see the stall
+		// in only one message of each sender. After it the messages of each of the four senders leave one by one, every
+		// 0.1 ms.
 		if got := r.Latency.EndToEnd; got.P50 > 1 || math.Abs(got.P90-202.5) > 1 || math.Abs(got.P99-290.25) > 1 || math.Abs(got.Max-300) > 1 {
 			t.Errorf("end to end %+v, want p90 at 202.5 ms, p99 at 290.25 ms and at most 300 ms\n%s", got, text(r))
 		}

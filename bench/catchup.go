@@ -16,14 +16,15 @@ type retry struct {
 	number uint64
 }
 
-// defaultRetryMs is the pause before a repeat when the server names none.
+// defaultRetryMs is the least pause before a repeat, also if the server names a shorter one or none.
 const defaultRetryMs = 100
 
-// refusal handles an error frame.
+// refusal handles an error frame. It ends a settled send as rejected, repeats a send that was behind or put off, and
+// leaves any other send unknown. It has a request that was put off repeated too.
 func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	g.errors[e.Code]++
 	if id > controlID && e.Retryable && (g.gone != nil || g.series == nil) {
-		c.refused = true // comeAndGo asks again, at the next joinTurn
+		c.refused = true // comeAndGo makes the requests again, at the next joinTurn
 		g.asksPutOff[e.Code]++
 	}
 	s := c.sender
@@ -45,7 +46,7 @@ func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
 	case e.Retryable:
 		g.retries = append(g.retries, retry{now + int64(max(e.RetryAfterMs, defaultRetryMs))*1e6, s, id})
 	default:
-		g.settle(s, sl) // stays unknown in the books
+		g.settle(s, sl) // the audit counts it as unknown
 	}
 }
 
@@ -63,7 +64,7 @@ func (g *generator) dueRetries(now int64) {
 	g.retries = rest
 }
 
-// request sends a frame under an id of its own. If it belongs to the request series, the time to its answer is
+// request queues a frame under a new id. If the frame belongs to the request series, the time to its answer is
 // measured.
 func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.controls++
@@ -74,7 +75,7 @@ func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
 	g.send(c, f)
 }
 
-// syncRequest asks for a page of the list of conversations: the changes since a token.
+// syncRequest returns a request for a page of the list of conversations: the changes since token; nil: all.
 func syncRequest(token []byte) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}}
 }
@@ -89,13 +90,14 @@ func (g *generator) send(c *conn, f *petrelv1.ClientFrame) {
 	g.mark(c)
 }
 
-// syncPage requests the entries that a page shows as missing, and the next page.
+// syncPage requests the entries that a sync page shows as missing, and the next page. During a request series whose
+// requests are not those of generator.live, it requests no entries of known conversations.
 func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
 	c.token = p.Token
 	for _, state := range p.Convs {
 		v := g.audit.named([]byte(state.Conv))
 		if v == nil {
-			if g.gone != nil && state.Conv[0] == directConv { // a new one: the audit knows it after its first message
+			if g.gone != nil && state.Conv[0] == directConv { // new: the audit learns its id from the first message
 				g.fallBehind(c, state.Conv)
 				g.askHistory(c, state.Conv, 0)
 			}
@@ -117,8 +119,8 @@ func (g *generator) askHistory(c *conn, conv string, after uint64) {
 		After: after}}})
 }
 
-// historyPage handles a page of history, and requests the next one. Missed messages count as delivered, unless
-// the request series only compares.
+// historyPage handles a page of history, and requests the next one, or after the last one the next conversation of
+// c.unread. Missed messages count as delivered, unless the request series only compares.
 func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	g.pages++
 	last, compares := uint64(0), g.series != nil && g.series.compares
@@ -137,7 +139,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 			continue
 		}
 		sentNs, first := g.audit.readBack(c.index, &e)
-		if first && string(e.from) != g.nameOf(c) { // a sender that was away reads what it has sent
+		if first && string(e.from) != g.nameOf(c) { // a sender that was away also reads its own messages
 			g.read++
 			g.arrived(c, sentNs, now, 1)
 		}
@@ -149,7 +151,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	if v != nil && last > 0 {
 		v.Head = max(v.Head, p.Head)
 		if st := v.stream(c.index); st != nil && (p.More || !compares && st.Lowest() <= p.Head) {
-			if !compares { // skips what the stream has
+			if !compares { // the entries below Lowest are there already
 				last = max(last, st.Lowest()-1)
 			}
 			g.askHistory(c, p.Conv, last)
@@ -162,14 +164,15 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 // historiesAtOnce is how many pages of history a connection that came back requests at a time.
 const historiesAtOnce = 4
 
-// readSome requests the first of the conversations that a connection has to read.
+// readSome requests the histories of the next historiesAtOnce conversations that a connection has to read.
 func (g *generator) readSome(c *conn) {
 	for range historiesAtOnce {
 		g.readNext(c)
 	}
 }
 
-// readNext requests the next of the conversations that a connection has to read.
+// readNext requests the history of the next conversation that a connection has to read: from its lowest missing entry
+// on, or all of it if the request series compares or the audit does not know the conversation.
 func (g *generator) readNext(c *conn) {
 	if len(c.unread) == 0 {
 		return

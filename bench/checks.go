@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Check is one criterion of a counted run, modelled on the tests of WildfireChat: the numbers are exact, and the
-// server is idle soon after the end.
+// Check is one criterion of a counted run, modelled on the tests of WildfireChat: messages are counted exactly, the
+// server is idle soon after the end, and the CPU time that it uses is steady.
 type Check struct {
 	Name string  `json:"name"` // a key of checkTexts
 	Want float64 `json:"want"`
@@ -35,7 +35,7 @@ func (f FailedCheck) Error() string { return "a check has failed: " + f.String()
 
 const (
 	steadyShare   = 0.5
-	steadySeconds = 20 // a shorter run shows nothing
+	steadySeconds = 20 // least number of whole seconds of load for the check
 )
 
 // checks returns the checks of a counted run. mine is the number of messages of the run that were found in the

@@ -68,7 +68,7 @@ func (g *generator) comeAndGo(now int64) {
 	if now >= g.joinsDue {
 		g.joinsDue = now + int64(joinTurn)
 		for _, c := range g.conns {
-			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // a series fills unread itself, and leaves behind empty
+			if c.fd >= 0 && c.refused && len(c.behind) > 0 { // during other series than that of live, c.behind is empty
 				g.toReadBehind(c)
 				g.readSome(c)
 			}
@@ -109,7 +109,7 @@ func (g *generator) attach(b *newConn, now int64) {
 	}
 	for _, state := range b.convs {
 		v := g.audit.named([]byte(state.Conv))
-		if v == nil && state.Conv[0] == directConv { // a new one: the audit knows it after its first message
+		if v == nil && state.Conv[0] == directConv { // new: the audit learns its id from the first message
 			g.fallBehind(c, state.Conv)
 		} else if v != nil {
 			v.Head = max(v.Head, state.Head)
@@ -137,7 +137,7 @@ func (g *generator) attach(b *newConn, now int64) {
 	g.received(c, b.early, now)
 }
 
-// toReadBehind replaces the list of conversations that a connection reads next, unread, by those in behind.
+// toReadBehind puts the conversations of c.behind into c.unread, in place of those there.
 func (g *generator) toReadBehind(c *conn) {
 	c.unread = c.unread[:0]
 	for conv := range c.behind {
@@ -159,8 +159,8 @@ const (
 	inboxConv  = 'i'
 )
 
-// leave hands a connection that has ended to the channel gone, so that it is dialed again. Its end is a finding,
-// unless its client or a storm ended it.
+// leave puts a connection that has ended into the channel gone, so that it is dialed again. It reports the reason as
+// that of a lost connection, unless the client or a storm ended it.
 func (g *generator) leave(c *conn, reason string) {
 	if !g.storming.Load() && reason != wentAway {
 		g.lost = append(g.lost, reason)
@@ -179,8 +179,8 @@ func (g *generator) answered(c *conn, now int64) {
 	c.askID = 0
 }
 
-// advance continues the request series after a request of c is over: with the next request of c, or, if c has
-// none left or has ended, with another connection. After the last one it ends the request series.
+// advance continues the request series after a request of c is over: with the next request of c, or, if c has no
+// further one or has ended, with another connection. After the last connection it ends the request series.
 func (g *generator) advance(c *conn) {
 	e := g.series
 	if e == nil || e.free || c.askID != 0 {

@@ -9,28 +9,29 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// conn is one connection of the generator, past its welcome and first sync.
+// conn is the connection of one user. It is open when the generator has taken over a socket that was welcomed and has
+// synced; a user who comes back gets another socket in the same conn.
 type conn struct {
 	index   int
 	fd      int    // -1: closed
 	in      []byte // the beginning of a frame that is not complete
 	out     []byte // bytes that the socket did not take yet
-	place   reader // in the group's script
+	place   reader // position in the script
 	sender  *sender
 	again   []uint64        // numbers of messages to send once more
 	token   []byte          // of the last sync page
-	unread  []string        // conversations to read next; their histories are asked for one after the other
+	unread  []string        // conversations whose histories are to be requested
 	behind  map[string]bool // conversations that were not read to their ends
 	askID   uint64          // id of the request of a request series that has no answer yet; 0: none
-	asked   int64           // when that request was made
+	asked   int64           // when it was made; of a sync of several pages, when the first was requested
 	left    int             // requests of the request series that are still to be made
 	got     uint64          // messages received, each counted once
-	kicked  string          // what the server said before it closed
-	dirty   bool            // has something to send in this turn
+	kicked  string          // code of the Kick frame that the server sent, after "kicked: "; empty: it sent none
+	dirty   bool            // is in generator.dirty: the next flush writes to it
 	back    bool            // was lost, and has come back
 	joined  bool            // is to sync because of a new conversation
-	refused bool            // the server put off a request of it
-	later   bool            // is read in turn, not at each event, so its latencies do not count
+	refused bool            // the server put off a request of it other than a send
+	later   bool            // is in generator.later: not read at each event, so its latencies do not count
 }
 
 // sender is the sending side of a connection.
@@ -41,7 +42,7 @@ type sender struct {
 	known   map[string]*peer // of groups, by id
 
 	window, windowBytes         int // how many sends, and bytes of them, may be unanswered
-	largest                     int // bytes that the next send may take
+	largest                     int // bytes to reserve for the next send: the largest so far, first an estimate
 	unanswered, unansweredBytes int
 	slots                       []slot // unanswered sends, by number modulo the length, a power of two
 }
@@ -68,10 +69,11 @@ type slot struct {
 
 func (s *sender) slot(number uint64) *slot { return &s.slots[number&uint64(len(s.slots)-1)] }
 
-// controlID is added to the ids of frames that are not sends; the id of a send is its number.
+// controlID is added to the ids of requests that are not sends; the id of a send is its number.
 const controlID = 1 << 40
 
-// received handles bytes from a connection.
+// received handles bytes from a connection: by follow while c follows the script, otherwise by frames. It keeps the
+// beginning of an incomplete frame in c.in.
 func (g *generator) received(c *conn, b []byte, now int64) {
 	if len(c.in) == 0 && c.place.part != nil {
 		b = g.follow(c, b, now)
@@ -135,8 +137,8 @@ func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 	}
 }
 
-// arrived counts n messages as delivered to c. If the audit did not take a message as new and right, its sentNs
-// is negative, and it does not count.
+// arrived counts n messages as delivered to c. A negative sentNs says that the audit did not take them as new and
+// right; then they do not count. Latencies are recorded unless c is in later or the phase is measured.
 func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 	if sentNs < 0 {
 		return
@@ -148,7 +150,7 @@ func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 	}
 }
 
-// frames handles the complete frames of b and returns their length.
+// frames handles the complete frames of b and returns their length. If the connection ends, it returns that of b.
 func (g *generator) frames(c *conn, b []byte, now int64) (n int) {
 	for c.fd >= 0 {
 		content, size, op, err := split(g.enc, b[n:])
@@ -305,7 +307,7 @@ func (g *generator) acked(c *conn, f *frame, now int64) {
 	g.settle(s, sl)
 }
 
-// settle frees the slot of a send.
+// settle frees the slot of a send, and lets the sender compose in the next flush.
 func (g *generator) settle(s *sender, sl *slot) {
 	s.unanswered--
 	s.unansweredBytes -= sl.bytes
@@ -361,7 +363,7 @@ func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
 			defer func() { c.asked = began }()
 		} else {
 			g.answered(c, now)
-			defer g.advance(c) // after the answer was handled below
+			defer g.advance(c) // the code below first handles the answer
 		}
 	}
 	switch b := f.Body.(type) {

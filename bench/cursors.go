@@ -14,7 +14,8 @@ const (
 	cursorSlices = 100
 )
 
-// moveCursors moves the cursors of the connections whose turn it is.
+// moveCursors moves the cursors of the connections whose step of cursorTurn has come: of the receivers of direct
+// conversations, and of all members of groups.
 func (g *generator) moveCursors(now int64) {
 	due := uint64(now-g.started) * cursorSlices / uint64(cursorTurn)
 	for ; g.cursorStep < due; g.cursorStep++ {
@@ -38,7 +39,8 @@ func (g *generator) moveCursors(now int64) {
 	}
 }
 
-// moveCursor moves the read cursor of c in v to the newest entry that c has got, if there is a new one.
+// moveCursor moves the read cursor of c in v to the newest entry that c has got. Without an entry above the last cursor
+// it does nothing.
 func (g *generator) moveCursor(c *conn, v *convBook) {
 	st := v.stream(c.index)
 	if c.fd < 0 || st == nil || st.Next() <= max(1, g.cursorAt[st]+1) {

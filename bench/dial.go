@@ -26,7 +26,7 @@ type greeted struct {
 	welcome *petrelv1.Welcome
 	token   []byte
 	convs   []*petrelv1.ConvState
-	early   []byte        // frames that the server sent besides its answers
+	early   []byte        // frames that the server sent besides its answers, and the beginning of a further one
 	began   time.Time     // of the dial
 	took    time.Duration // from the dial to the sync page
 }
@@ -40,7 +40,7 @@ const (
 type dialer struct {
 	e            wire.Encoding
 	capabilities []string
-	every        time.Duration // from the beginning of one to that of the next; 0: atOnce at a time
+	every        time.Duration // least time from the start of one dial to that of the next
 	atOnce       int
 	tls          *tls.Config // nil: in the clear
 	bridges      *bridges    // with TLS
@@ -165,7 +165,7 @@ func (d *dialer) dial(ctx context.Context, addr, token, device string, since []b
 	return g, nil
 }
 
-// takeSocket duplicates the socket of a connection, which the caller closes afterwards.
+// takeSocket duplicates the socket of c. The caller closes c afterwards.
 func takeSocket(c *net.TCPConn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -187,7 +187,7 @@ func takeSocket(c *net.TCPConn) (fd int, err error) {
 type talk struct {
 	nc net.Conn
 	e  wire.Encoding
-	in []byte // read, and not yet taken
+	in []byte // bytes that were read and are no part of a handled frame
 
 	events []byte // frames that are no answers
 }

@@ -24,7 +24,7 @@ type Costs struct {
 	Disk    Disk      `json:"disk"`
 
 	Commit     float64 `json:"commit_us"`     // one commit, however many messages and receipts are in it
-	CommitTime float64 `json:"commit_ms"`     // duration of one commit; messages that come meanwhile share the next one
+	CommitTime float64 `json:"commit_ms"`     // duration of one commit; messages that come during it share the next
 	Send       float64 `json:"send_us"`       // one message, without its commit: in, numbered, stored, acked
 	Delivery   float64 `json:"delivery_us"`   // one message to one connection
 	Receipt    float64 `json:"receipt_us"`    // a move of a read cursor and its receipt to the sender, without a commit
@@ -49,7 +49,7 @@ var measuredCosts []byte
 // DefaultCosts returns the costs in costs.json, which names the machine on which they were measured.
 func DefaultCosts() (c Costs) {
 	if err := json.Unmarshal(measuredCosts, &c); err != nil {
-		panic(err) // the file is ours
+		panic(err) // the file is a part of the program
 	}
 	return c
 }
@@ -130,7 +130,7 @@ type Estimate struct {
 	Connections float64 `json:"connections"`
 	Busy        float64 `json:"busy_cores"`     // in use in the busiest hour, without the database
 	Cores       float64 `json:"cores"`          // to have, so that the share Plan.Load of them is in use
-	Nodes       float64 `json:"nodes"`          // machines of NodeCores; one more lets one of several fail
+	Nodes       float64 `json:"nodes"`          // machines of NodeCores; with one more, one of several may fail
 	Batch       float64 `json:"per_commit"`     // messages and receipts in a commit
 	Memory      float64 `json:"memory_bytes"`   // of all nodes together, with that of the kernel
 	Out         float64 `json:"out_bits_per_s"` // to clients
@@ -330,8 +330,8 @@ func (e *Estimate) WriteText(w io.Writer) error {
 	return err
 }
 
-// MeasureCosts measures the costs by short runs on this machine. Those of a cluster stay as in c, and so does the
-// cost of a commit if the runs do not show it. p has the scale, the folder and the program of the runs.
+// MeasureCosts measures the costs by short runs on this machine. The costs of a cluster stay as in c; so does the cost
+// of a commit, if the runs do not show it. p has the scale, the folder, the program and the server's flags of the runs.
 func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	c.At, c.Command, c.Machine = time.Now().UTC().Truncate(time.Second), p.Command, describeMachine(true)
 	m := &meter{ctx: ctx, p: p}
@@ -384,14 +384,14 @@ func MeasureCosts(ctx context.Context, p Params, c Costs) (Costs, error) {
 	return c, nil
 }
 
-// meter makes runs until one fails.
+// meter makes runs. After one has failed, its method run returns empty reports.
 type meter struct {
 	ctx context.Context
 	p   Params
 	err error
 }
 
-// users scales a number of users by the scale of the measurement; the least is 3.
+// users scales a number of users by the scale of the measurement, to no less than 3.
 func (m *meter) users(n int) int { return max(3, int(float64(n)*m.p.Scale)) }
 
 func (m *meter) run(scenario string, change func(*Params)) *Report {

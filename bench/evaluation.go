@@ -18,7 +18,7 @@ func (r *run) conclude(ctx context.Context) error {
 	}
 	rep.Unknown, rep.CursorMoves = unknown, g.moved
 	if r.p.traffic() == mesh {
-		mine = g.read // what was read back is a sample of it
+		mine = g.read // the receivers have read all messages, readBack only a sample
 	}
 	r.figures()
 	if rep.Floor != nil {
@@ -126,7 +126,7 @@ func (r *run) figures() {
 	}
 }
 
-// round drops meaningless digits: parts is 10 for one digit after the point.
+// round rounds v to a multiple of 1/parts: to one digit after the point if parts is 10.
 func round(v, parts float64) float64 {
 	if v < 0 {
 		return -round(-v, parts)

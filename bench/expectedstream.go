@@ -7,7 +7,7 @@ import "bytes"
 // comparison of bytes is enough. A member that gets other bytes leaves the script and is audited frame by frame.
 // So the generator can check millions of deliveries a second without taking the CPU that the server needs.
 //
-// Parts that all members have passed are garbage.
+// No reader points to a part that all members have passed, so the garbage collector frees it.
 type script struct{ last *part }
 
 // part is a piece of the stream: whole frames, unchanged once written.
@@ -35,7 +35,7 @@ func newScript() *script { return &script{last: &part{}} }
 
 // reader is a connection's place in the script.
 type reader struct {
-	part  *part // nil: the connection does not follow
+	part  *part // nil: the connection does not follow the script
 	off   int
 	frame int // frames[frame] ends behind off
 	msg   int // messages before frame
@@ -54,8 +54,9 @@ func (r *reader) atEnd() bool {
 	return r.off == len(r.part.data)
 }
 
-// match consumes the bytes of b that equal the script. diverged says that the rest differs. Otherwise the rest,
-// if any, lies behind the part that r has read to its end.
+// match moves r over the bytes of b that equal the script, and returns the rest of b. diverged says that the rest
+// differs from the script. Otherwise r is at the end of its part: the caller calls passed, and then match again for the
+// rest.
 func (r *reader) match(b []byte) (rest []byte, diverged bool) {
 	for len(b) > 0 {
 		r.turn()
@@ -69,7 +70,7 @@ func (r *reader) match(b []byte) (rest []byte, diverged bool) {
 		r.off += n
 		b = b[n:]
 		if r.off == len(r.part.data) && len(b) > 0 {
-			return b, false // the caller takes the passed frames, before the reader turns to the next part
+			return b, false // passed has to be called before r turns to the next part
 		}
 	}
 	return nil, false

@@ -32,8 +32,8 @@ func (g *generator) event(number uint64) []byte {
 		Body: &petrelv1.Message_Text{Text: string(g.corpus.appendBody(nil, proof{0, number, 1}))}})
 }
 
-// TestMembersFollowTheScriptHoweverTheirBytesAreCut feeds every member the same
-// stream in pieces of its own, with pings of its own between the frames.
+// TestMembersFollowTheScriptHoweverTheirBytesAreCut feeds every member the same stream, cut in other places for each,
+// with other pings between the frames.
 func TestMembersFollowTheScriptHoweverTheirBytesAreCut(t *testing.T) {
 	const members, messages = 9, 4_000
 	for i := range wire.Encodings {

@@ -28,8 +28,8 @@ import (
 // someStore makes ids like those of a store.
 var someStore = im.NewIDs([16]byte{1})
 
-// fake is a server that keeps everything in memory, speaks the frames by
-// internal/wire, and can be told to do wrong.
+// fake is a server that keeps everything in memory and reads and writes frames by internal/wire. Its hooks let it do
+// wrong.
 type fake struct {
 	petrelv1connect.UnimplementedAdminServiceHandler
 	url, tcp string

@@ -9,8 +9,8 @@ import (
 )
 
 // Acks and events come once for every message. So scan reads them in place, and only the parts that the audit
-// needs: the slices of a result point into the frame, except JSON strings with escapes. Every other frame goes
-// through decodeServerFrame, and so do events in the scenario Presence.
+// needs: the slices of a result point into the frame, except JSON strings with escapes. decodeServerFrame reads all
+// other frames, and in the scenario Presence events too.
 
 type frameKind uint8
 
@@ -149,7 +149,7 @@ func nextProto(b []byte, e *entry) ([]byte, bool, error) {
 		}
 		b = rest
 		if num != 1 || content == nil {
-			continue // hints and receipts
+			continue // not a message: hints, receipts, presences
 		}
 		if !scanEntryProto(content, e) {
 			return nil, false, errScan

@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// phase is the phase of a run. It only moves forward: run.enter sets it, and the generator adopts it in its next
-// turn.
+// phase is the phase of a run. It only moves forward: generator.enter sets it, and the generator adopts it in its
+// next turn.
 type phase int32
 
 const (
@@ -31,23 +31,23 @@ type generator struct {
 	conns   []*conn
 	pace    *pace                   // nil: closed loop
 	plan    func(start int64) *pace // makes pace; nil: closed loop
-	planned time.Duration           // length of the measured window
+	planned time.Duration           // planned length of the measured window; 0: not known
 	net     *sockets
 	poll    watching
 
 	groups []*convBook // the books of the groups
-	group  *convBook   // the only group; nil with none or several
+	group  *convBook   // the group whose members follow script; nil with script, see run.assemble
 	script *script
 	log    *opLog // nil: none
 
-	base   time.Time // zero of the clock
+	base   time.Time // time at which the generator's clock is 0
 	phase  atomic.Int32
 	at     phase // the phase that the generator has adopted
 	atMark func(phase)
 
-	quota     atomic.Uint64 // messages that each sender may send; 0: no bound
+	quota     atomic.Uint64 // messages that each sender may send in all; 0: no bound
 	allowed   uint64        // the quota that the generator has adopted
-	spent     chan int64    // capacity 1; gets the time when a quota was sent and answered, in ns of the clock
+	spent     chan int64    // capacity 1; gets the time, in ns of the clock, when checkQuota finds a quota done
 	toldSpent bool
 
 	open       int // connections that are not closed
@@ -56,11 +56,11 @@ type generator struct {
 	dirty      []*conn
 	writing    []*conn
 	later      []*conn // connections that are read in turn, each every laterTurn
-	laterRead  uint64  // reads of these since the start
+	laterRead  uint64  // turns of these that were due since the start
 	retries    []retry
 	cursors    bool                       // connections move their cursors
 	cursorStep uint64                     // steps done since the start
-	moved      uint64                     // moves that were answered
+	moved      uint64                     // moves of cursors that the server has answered
 	cursorAt   map[*checker.Stream]uint64 // the last read cursor that was sent, by stream
 	pages      uint64                     // pages of history that came
 	presences  *presences                 // nil: nobody watches
@@ -70,7 +70,7 @@ type generator struct {
 	maskState  uint64
 	noted      []scriptMessage
 	buf, out   []byte
-	quiet      time.Duration // the drain ends after this long without a byte from the server
+	quiet      time.Duration // without a byte from the server for this long, the drain ends, and checkQuota gives up
 	limit      time.Duration // the longest time of the drain
 	drainFrom  int64         // when draining began
 	looked     int64         // start of the last wait that found no socket ready
@@ -84,21 +84,21 @@ type generator struct {
 	ackTime  *latency
 	lagged   uint64
 	read     uint64            // messages of the run on pages of history
-	errors   map[string]uint64 // by code
-	lost     []string          // connections that ended, with the reason
+	errors   map[string]uint64 // by code: error frames
+	lost     []string          // reasons of connections that ended, unless their client or a storm ended them
 
-	// Connections that come while the generator runs, and errands.
+	// Connections that come while the generator runs, and series of requests.
 	comers bool          // connections come or come back: the run goes on while none is open
 	back   chan newConn  // connections to take over; capacity 256, the dialers wait while it is full
 	gone   chan lostConn // connections that ended and are to come back; room for all; nil: they do not come back
 	beats  atomic.Uint64 // pings of the server
-	// only connections that came back sync because of a new conversation: all its messages are pushed to the
-	// others
+	// a new conversation makes only those connections sync that have come back: to the others the server has
+	// pushed all its messages
 	seldom     bool
-	staying    atomic.Bool       // no client goes away any more
+	staying    atomic.Bool       // clients do not go away
 	away       atomic.Int64      // connections that are to come back
 	coming     atomic.Int64      // connections that are open and not handed over yet
-	storming   atomic.Bool       // connections that end are no finding
+	storming   atomic.Bool       // a storm is under way: connections that end are no finding
 	dropAll    atomic.Bool       // end all connections
 	joinsDue   int64             // when connections sync next because of new conversations
 	asksPutOff map[string]uint64 // by code: errors that put off requests other than sends
@@ -128,14 +128,14 @@ type tally struct {
 
 const (
 	readBytes = 64 << 10
-	// shortestTurn lets each turn handle many events. If every write of the server woke the generator, both would
-	// spend their CPU on wake-ups. Latencies include this delay.
+	// shortestTurn is the least time of a turn, so that a turn handles many events. If every write of the server
+	// woke the generator, both would spend their CPU on wake-ups. Latencies include this delay.
 	shortestTurn = 100 * time.Microsecond
 	// longestWait bounds the wait for sockets, so that phases and retries are noticed.
 	longestWait = 5 * time.Millisecond
 	// In a closed loop the server needs all CPU that it can get, and a read for each delivery would take CPU on
-	// the same cores. So of the connections that only receive, one of onePrompt is read at once and measures the
-	// latencies. The others are read every laterTurn, with one call for all bytes, and audited the same.
+	// the same cores. So of the connections that only receive, one of onePrompt is read at each event, and its
+	// latencies count. The others are read once every laterTurn and audited the same.
 	onePrompt = 25
 	laterTurn = 40 * time.Millisecond
 	// maxUnwritten is how many bytes may wait for a full socket before its sender stops composing.
@@ -146,7 +146,7 @@ const (
 	mostSeconds = 3600
 
 	drainLimit = 30 * time.Second // the longest time of the drain
-	drainQuiet = 10 * time.Second // the drain ends after this long without a byte from the server
+	drainQuiet = 10 * time.Second // generator.quiet, unless a test changes it
 )
 
 func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
@@ -235,7 +235,7 @@ func (g *generator) run(ctx context.Context) error {
 	}
 }
 
-// readPromptly has a connection read at each event from now on, and no longer in turn.
+// readPromptly moves a connection from later to the epoll set, so that it is read at each event from now on.
 func (g *generator) readPromptly(c *conn) {
 	if !c.later {
 		return
@@ -312,9 +312,9 @@ func (g *generator) tick(now int64) (done bool) {
 		g.unanswered == 0 && !g.backlog() && g.audit.complete()
 }
 
-// checkQuota lets every sender send q messages in all. When all are answered and have reached the receivers
-// online, it reports that to spent, once. It also does so when nothing more arrives: the audit finds what is
-// missing.
+// checkQuota lets every sender on an open connection send q messages in all. When these were sent and answered, and
+// have reached the receivers online, it puts now into spent, once for each quota. It does not wait for answers and
+// deliveries after quiet has passed without a byte read or written: the audit finds what is missing.
 func (g *generator) checkQuota(q uint64, now int64) {
 	if q != g.allowed {
 		g.allowed, g.toldSpent = q, false
@@ -362,7 +362,8 @@ func (g *generator) turnPhase(p phase, now int64) {
 	}
 }
 
-// backlog reports whether an open loop has due messages that were not sent.
+// backlog reports whether an open loop has messages that are due, within the quota, and not sent, of senders whose
+// connections are open.
 func (g *generator) backlog() bool {
 	if g.pace == nil {
 		return false
@@ -434,7 +435,7 @@ func (g *generator) flush(now int64) {
 	}
 }
 
-// compose appends the repeats and the new messages that a sender may send now.
+// compose appends to out the repeats of s, and as many new messages as its window, quota and schedule allow now.
 func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 	for _, n := range s.conn.again {
 		if sl := s.slot(n); sl.number == n {

@@ -39,7 +39,7 @@ type shape struct {
 	size               int // bytes of a frame
 }
 
-// floorProbe is the time for which each part of the floor is measured before a run.
+// floorProbe is the longest time for which each part of the floor is measured before a run. Params.probe shortens it.
 const floorProbe = 300 * time.Millisecond
 
 // floorShapes returns how messages of p come in, how they go out, and how many entries of the log share a sync.
@@ -100,7 +100,7 @@ func measureFloor(ctx context.Context, p *Params, dir string, sync float64, d ti
 	return f, err
 }
 
-// compare fills in the comparison with a run.
+// compare fills in AcceptedPerCPU and Share for a run; if nothing was accepted, it leaves them 0.
 func (f *Floor) compare(r *Report) {
 	if r.Accepted == 0 {
 		return
@@ -114,7 +114,7 @@ func (f *Floor) compare(r *Report) {
 
 // relay measures a server that does nothing but pass frames on.
 func relay(ctx context.Context, name string, s shape, d time.Duration) (task Task, err error) {
-	runtime.LockOSThread() // the thread is the client, all others are the server
+	runtime.LockOSThread() // the CPU time of this thread is that of the client, the rest that of the server
 	defer runtime.UnlockOSThread()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -184,7 +184,7 @@ func (s shape) targets(i int) (from, to int) {
 	return s.senders, s.senders + s.receivers
 }
 
-// pair makes a connection: take gets the server's end, the caller the client's.
+// pair makes a connection. It passes the server's end to take, and returns the client's end.
 func pair(l net.Listener, take func(*net.TCPConn) error) (fd int, err error) {
 	nc, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -201,7 +201,7 @@ func pair(l net.Listener, take func(*net.TCPConn) error) (fd int, err error) {
 	return takeSocket(nc.(*net.TCPConn))
 }
 
-// relayClient keeps a number of frames under way.
+// relayClient keeps a window of frames of each sender on its way, and measures how long a window takes.
 type relayClient struct {
 	shape
 	frame []byte
@@ -216,8 +216,8 @@ type relayClient struct {
 
 // lane counts the frames of a sender: those sent and those that have arrived.
 type lane struct {
-	sent, bytes uint64 // frames, and bytes that have arrived
-	since       int64  // when the last one was sent, in ns of the client's clock
+	sent, bytes uint64 // frames sent, and bytes that have arrived, at all receivers together
+	since       int64  // when the last window was sent, in ns since run began
 	late        []byte // the end of the last write, if it did not fit
 }
 
@@ -291,7 +291,7 @@ func (c *relayClient) write(i int, b []byte) error {
 	return err
 }
 
-// ready reads the arrived bytes.
+// ready reads the bytes that have arrived at a connection, and counts them for their sender.
 func (c *relayClient) ready(e *ready) error {
 	for e.readable {
 		n, again, err := readSocket(c.fds[e.conn], c.buf[:])
@@ -350,8 +350,9 @@ func groupCommit(dir string, batch, size int, d time.Duration) (Task, error) {
 	return task, nil
 }
 
-// limit runs the scenario Limit. It measures relays with one frame and with p.Window frames of each sender on
-// their way, with one receiver and with p.Members, and logs with batches of several sizes.
+// limit runs the scenario Limit. It measures three relays: an echo, one with a receiver for each sender, and one from a
+// single sender to p.Members-1 receivers; each with one frame and with p.Window frames of each sender on their way.
+// Then it measures logs with batches of several sizes.
 func (r *run) limit(ctx context.Context) error {
 	p := &r.p
 	dir, err := os.MkdirTemp(p.Dir, "petrel-bench-")

@@ -28,7 +28,7 @@ type Kills struct {
 
 // Kill is one kill with SIGKILL, after which the server was started again.
 type Kill struct {
-	At   float64 `json:"at_s"`    // in seconds since the first message, as in the series
+	At   float64 `json:"at_s"`    // in seconds since the load began, as in the series
 	Back float64 `json:"back_ms"` // until all connections were back
 	// the longest time between two acks that overlaps the time from the kill until all were back; 0: less than
 	// shortestSilence
@@ -61,8 +61,8 @@ func (r *run) nextKill(last time.Time) {
 	}
 }
 
-// kill kills the server, starts it again and returns when all connections are back. If no send was acked since
-// the last kill, it only puts this one off: a server that is killed before it answers gets nowhere.
+// kill kills the server, starts it again and returns when all connections are back. If no send was acked since all were
+// back from the last kill, it only puts this one off by shortestSilence: otherwise kills could stop all progress.
 func (r *run) kill(ctx context.Context) error {
 	began, at := time.Now(), r.gen.now()
 	since := r.gen.started + 1 // lastAck begins there

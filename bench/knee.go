@@ -23,13 +23,14 @@ type Knee struct {
 const (
 	firstRate   = 1000 // messages per second
 	highestRate = 1e6
-	// closeEnough ends the search, when the lowest rate that is too high is at most this much higher than the
-	// best one.
+	// closeEnough ends the search when the lowest rate that is too high is at most this many times the highest
+	// good one.
 	closeEnough = 1.1
 )
 
-// FindKnee doubles the rate until a run misses its targets, is overloaded, or has a finding, and then halves
-// the distance. It begins with the rate of p, or at 1,000 messages per second.
+// FindKnee makes runs at several rates. It doubles the rate until Report.Clean returns an error or the next rate would
+// be above highestRate. Then it tries the middle between the highest good rate and the lowest one that was too high,
+// until the two are closeEnough. It begins with the rate of p; 0: with firstRate.
 func FindKnee(ctx context.Context, p Params, targets Targets) (*Knee, error) {
 	k := &Knee{Targets: targets.String()}
 	next := p.Rate

@@ -8,7 +8,7 @@ import (
 )
 
 // latency gathers durations: all has those of messages that were sent, or due, within the measured window,
-// whenever they arrive, and newest a sample since the last second.
+// whenever they arrive, and newest a sample of those since the last call of recent.
 type latency struct {
 	all    *hdrhistogram.Histogram
 	newest *hdrhistogram.Histogram
@@ -18,7 +18,7 @@ type latency struct {
 	begin    mean   // of its first quarter
 	end      mean   // of its last quarter
 	seen     uint64 // since newest was emptied
-	skip     uint64 // newest takes every (skip+1)th record; one below a power of two
+	skip     uint64 // newest takes every (skip+1)th record; skip+1 is a power of two
 }
 
 // Durations are kept from 1 µs to 2 minutes; longer ones count as 2 minutes.
@@ -78,7 +78,8 @@ func (m *mean) value() time.Duration {
 	return time.Duration(m.sum / float64(m.count))
 }
 
-// recent returns the percentiles of the durations since the last call, and their numbers on the ladder.
+// recent returns the percentiles of the durations in newest, and how many are on each rung of the ladder, and empties
+// newest. After more than 20,000 records, newest takes only every 16th one until the next call.
 func (l *latency) recent() (Percentiles, []int64) {
 	p, rungs := percentiles(l.newest), climb(l.newest)
 	l.newest.Reset()
@@ -111,8 +112,8 @@ func percentiles(h *hdrhistogram.Histogram) Percentiles {
 		Mean: round(ms(int64(h.Mean())), 1000)}
 }
 
-// curve returns the latency at ever higher shares of the messages: half of them, three quarters, seven
-// eighths, until a step holds less than one.
+// curve returns the latency at ever higher shares of the messages: 0, 1/4, 1/2, 5/8, 3/4, 13/16, 7/8 and so on, until
+// less than one message is above the share.
 func curve(h *hdrhistogram.Histogram) (points []Point) {
 	n := float64(h.TotalCount())
 	for above := 1.0; n*above >= 1; above /= 2 {
@@ -141,7 +142,7 @@ var Ladder = func() (ms []float64) {
 	return ms
 }()
 
-// climb counts the durations of h on the ladder; the zeros of its end are left out.
+// climb returns how many durations of h are on each rung of the ladder, up to the highest rung that has any.
 func climb(h *hdrhistogram.Histogram) []int64 {
 	rungs, rung, top := make([]int64, len(Ladder)), 0, 0
 	for _, bar := range h.Distribution() {

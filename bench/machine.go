@@ -75,7 +75,7 @@ func procLine(file, key string) string {
 	return ""
 }
 
-// kilobytes reads "123 kB".
+// kilobytes returns the bytes in a text like "123 kB"; 0 for another text.
 func kilobytes(s string) uint64 {
 	n, _ := strconv.ParseUint(strings.TrimSuffix(s, " kB"), 10, 64) // 0 when there is none
 	return n << 10
@@ -131,7 +131,7 @@ type SyncTime struct {
 	P99 float64 `json:"p99"`
 }
 
-// measureDisk appends and syncs in dir for a time.
+// measureDisk measures the disk of dir for d.
 func measureDisk(dir string, d time.Duration) (Disk, error) {
 	t, err := groupCommit(dir, 1, 256, d)
 	return Disk{SyncTime{P50: t.Latency.P50, P99: t.Latency.P99}}, err

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// memory has sockets in memory, so that a run against a fake server goes by the fake time of
-// a bubble.
+// memory has sockets in memory, so that a run against a fake server goes by the fake time of a synctest bubble.
 type memory struct {
 	mu        sync.Mutex
 	listeners map[string]*memoryListener // by address

@@ -40,8 +40,8 @@ func (h *Routine) Check() error {
 	return nil
 }
 
-// follow sets Members, Peers and Rate by a routine. Every client writes to its peers and to its group in turn;
-// the number of peers gives direct messages their share.
+// follow sets Members, Peers and Rate by a routine. Every client writes to its peers and to its group in turn. So it
+// chooses the number of peers by the share of direct messages in the routine.
 func (p *Params) follow(h *Routine) {
 	const most = 20 // peers
 	p.Members = min(h.Members, p.Connections)
@@ -57,7 +57,7 @@ func (p *Params) follow(h *Routine) {
 	p.Rate = float64(p.Connections) * (h.Direct + h.Group) / 3600 * p.Speed
 }
 
-// circle returns the members of group i: its first connection, and their number.
+// circle returns the first connection of group i, and the number of members: the connections from first on.
 func (p *Params) circle(i int) (first, members int) {
 	first = i * p.Members
 	return first, min(p.Members, p.Connections-first)
@@ -74,7 +74,7 @@ func (p *Params) circles() int {
 // pastime is the clients' activity beside sending.
 type pastime struct {
 	logins, opens float64 // per second, of all clients
-	gone, opened  uint64  // since the start
+	gone, opened  uint64  // picks of clients since the start, also of clients that were away already
 }
 
 // beside counts moves of cursors and pages of history.
@@ -85,7 +85,8 @@ const (
 	openPage = 50   // messages
 )
 
-// live picks the clients that go away, or open a conversation, in this turn.
+// live ends the connections of the clients that go away in this turn, unless staying is set, and requests a page of
+// history for the clients that open a conversation.
 func (g *generator) live(now int64) {
 	h, since := g.habits, float64(now-g.started)/1e9
 	for ; float64(h.gone) < h.logins*since; h.gone++ {
@@ -140,7 +141,8 @@ func (r *run) mixed(ctx context.Context) error {
 	return r.everybodyIsBack(ctx)
 }
 
-// everybodyIsBack stops clients from going away, and waits until all are back.
+// everybodyIsBack stops clients from going away, and waits until all are back. It returns an error if some are still
+// away after returnLimit.
 func (r *run) everybodyIsBack(ctx context.Context) error {
 	r.gen.staying.Store(true)
 	for end := time.Now().Add(returnLimit); r.gen.away.Load() > 0; {
@@ -163,11 +165,12 @@ type Drift struct {
 }
 
 const (
-	driftShare  = 0.2      // of memory; less growth is no finding
-	driftMemory = 32 << 20 // bytes; less growth is no finding
+	driftShare  = 0.2      // share by which the memory may grow, if that is more than driftMemory
+	driftMemory = 32 << 20 // bytes by which the memory may grow in any case
 )
 
-// drift returns the medians of the second and the last quarter of the measured window.
+// drift returns the medians of the second and the last quarter of the measured window. Seconds in which a figure is not
+// known do not count.
 func drift(series []Second) *Drift {
 	var window []Second
 	for _, s := range series {
@@ -197,7 +200,7 @@ func drift(series []Second) *Drift {
 	return d
 }
 
-// problem returns an error if the server has grown.
+// problem returns an error if the server's memory has grown too much.
 func (d *Drift) problem() error {
 	if grown := d.Memory[1] - d.Memory[0]; grown > max(driftMemory, driftShare*d.Memory[0]) {
 		return fmt.Errorf(

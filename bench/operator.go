@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// operator is the run's access to the admin API of the server.
+// operator is a client of the admin API of one server.
 type operator struct {
 	api  petrelv1connect.AdminServiceClient
 	http *http.Client
@@ -35,7 +35,7 @@ func newOperator(n *sockets, url, adminKey string) *operator {
 		sdk.Credentials(sdk.StaticToken(adminKey))), http: client, url: url}
 }
 
-// redeem makes the first admin key of a server.
+// redeem exchanges the one-time setup code of a server for its first admin key.
 func redeem(ctx context.Context, url, code string) (adminKey string, err error) {
 	setup := petrelv1connect.NewSetupServiceClient(&http.Client{Timeout: time.Minute,
 		Transport: &http.Transport{DisableKeepAlives: true}}, url)
@@ -46,7 +46,7 @@ func redeem(ctx context.Context, url, code string) (adminKey string, err error) 
 	return r.Msg.AdminKey, nil
 }
 
-// usersPerCall is the most that CreateUsers takes.
+// usersPerCall is the most users that one call of CreateUsers makes.
 const usersPerCall = 1000
 
 // createUsers makes users and returns a token for each.
@@ -145,7 +145,7 @@ func (p *Params) needs() []limit {
 	)
 }
 
-// dialing returns how many connections may wait for their hello at a time.
+// dialing returns how many connections the server has to allow that have not sent their hello.
 func (p *Params) dialing() int64 {
 	if p.Scenario == Storm || p.KillS > 0 {
 		return int64(p.connections())
@@ -163,7 +163,8 @@ type Raised struct {
 	To    int64  `json:"to"` // -1: none
 }
 
-// raise raises, on all nodes, the limits that are too low on some node. restore sets them back.
+// raise raises, on all nodes, the limits that are too low on some node. restore sets them, on all nodes, to the values
+// of the first node on which they were too low. A node that does not answer is an error.
 func (o *operator) raise(ctx context.Context,
 	needs []limit) (raised []Raised, restore func(context.Context) error, err error) {
 	now, err := o.api.GetLimits(ctx, connect.NewRequest(&petrelv1.GetLimitsRequest{}))
@@ -203,7 +204,7 @@ func (o *operator) raise(ctx context.Context,
 	}, err
 }
 
-// logInDevices returns a token of a device of each user.
+// logInDevices logs a device of each user in, and returns its access token.
 func (o *operator) logInDevices(ctx context.Context, users []string) ([]string, error) {
 	tokens := make([]string, len(users))
 	for i, u := range users {

@@ -10,8 +10,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// opLog writes what the connections of a run saw into a log for `petrel check`. On nil its methods do nothing: a
-// run without a log pays one comparison for each message.
+// opLog writes what the connections of a run sent and saw into a log for `petrel check`. A run without a log has a nil
+// opLog: then close, row and the log methods of the generator do nothing, at the cost of one comparison for each
+// message.
 type opLog struct {
 	file  *os.File
 	w     *checker.Writer
@@ -42,13 +43,13 @@ func (l *opLog) close() error {
 
 func (l *opLog) write(op checker.Op) { _ = l.w.Write(&op) } // the error stays, and close returns it
 
-// by returns an op of a connection.
+// by returns an op of a connection, at a time in ns of the generator's clock.
 func (l *opLog) by(kind checker.Kind, conn int, at int64) checker.Op {
 	// + 1: a time of 0 would mean that it is not known
 	return checker.Op{Kind: kind, At: at + 1, User: l.users[conn], Session: l.names[conn]}
 }
 
-// logSend records an attempt.
+// logSend records an attempt to send.
 func (g *generator) logSend(s *sender, sl *slot, now int64) {
 	l := g.log
 	if l == nil {
@@ -81,7 +82,8 @@ func (g *generator) logAnswer(kind checker.Kind, s *sender, sl *slot, seq uint64
 	g.log.write(op)
 }
 
-// logRefusal records an error that answers an attempt.
+// logRefusal records an error that answers an attempt: as Rejected if it is settled or the code is rate_limited, since
+// the server stored nothing; otherwise as Unknown.
 func (g *generator) logRefusal(s *sender, sl *slot, e *petrelv1.Error, now int64) {
 	kind := checker.Unknown
 	if e.Settled || im.Code(e.Code) == im.CodeRateLimited {
@@ -90,9 +92,9 @@ func (g *generator) logRefusal(s *sender, sl *slot, e *petrelv1.Error, now int64
 	g.logAnswer(kind, s, sl, 0, now)
 }
 
-// logEntry records an entry that a connection was shown, by a push or on a page of history. For a page, since is
-// the seq after the entry before this one on the page: the page has nothing between. 0 means that this is not
-// known.
+// logEntry records an entry that a connection was shown, by a push or on a page of history, unless it is of an inbox.
+// For a page, since is the seq after the previous entry of the page, so that the page has nothing between the two; 0
+// for the first entry of a page, and for a push.
 func (g *generator) logEntry(kind checker.Kind, conn int, e *entry, since uint64, now int64) {
 	if g.log == nil || len(e.conv) > 0 && e.conv[0] == byte(im.Inbox) {
 		return

@@ -10,17 +10,17 @@ import (
 // Option is a parameter that the user of a scenario chooses.
 type Option struct {
 	Name      string
-	Value     any     // a pointer to it
-	low, high float64 // of a number: what is allowed
+	Value     any     // a pointer to the parameter
+	low, high float64 // of a number: the least and the highest that is allowed
 	Help      string  // a word in backquotes stands for the value
 }
 
-// RoutineOptions are the options for a person's activity in an hour.
+// RoutineOptions are the names of the options that set the fields of a Routine.
 var RoutineOptions = []string{"direct", "group", "group-members", "logins", "opens"}
 
-const aLot = 1e9 // no bound that anybody meets
+const aLot = 1e9 // stands for no bound
 
-// table has all options, for the parameters p.
+// table returns all options. Their values point into p; if p.Routine is nil, those of a routine have no effect.
 func (p *Params) table() []Option {
 	people := p.Routine
 	if people == nil {
@@ -95,7 +95,7 @@ func (p *Params) table() []Option {
 	}
 }
 
-// Options returns options of p by name; the text after "=" is their help.
+// Options returns the options of p with these names. After a name, "=" and a text replace its help.
 func (p *Params) Options(names ...string) (all []Option) {
 	table := p.table()
 	for _, name := range names {
@@ -116,13 +116,13 @@ func (p *Params) All() []Option {
 	if !s.bare {
 		names = append([]string{"scale", "codec", "transport", "seed", "postgres", "dir", "serve"}, names...)
 	}
-	if !s.bare && s.Name != Cluster { // whose command has a flag --nodes for several numbers
+	if !s.bare && s.Name != Cluster { // the command of Cluster has a --nodes for several numbers
 		names = append(names, "url", "tcp-addr", "nodes")
 	}
 	return p.Options(names...)
 }
 
-// check returns an error if the value is not allowed.
+// check returns an error if the value has a number that is not allowed. It does not judge texts.
 func (o *Option) check() error {
 	var all []float64
 	switch v := o.Value.(type) {

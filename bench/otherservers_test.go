@@ -70,8 +70,7 @@ func BenchmarkOthersOfAServer(b *testing.B) {
 	}
 }
 
-// serveLists starts a server, which may use all cores, with some users who have lists of
-// conversations, and three more.
+// serveLists starts a server, which may use all cores. It makes users with lists of conversations, and three more.
 func serveLists(b *testing.B, executable string, users, lists int) (addr string, tokens []string) {
 	dir := b.TempDir()
 	free := dir + "/petrel"

@@ -62,7 +62,7 @@ func (r *run) overloaded() (why []string) {
 }
 
 // slackSeconds returns how many seconds after the mean time the last client may be done, if clients write at
-// random moments.
+// random moments; otherwise 0.
 func slackSeconds(p *Params) float64 {
 	if len(p.IntervalMS) == 0 {
 		return 0

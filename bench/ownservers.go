@@ -17,7 +17,7 @@ import (
 // own tells whether the run has servers of its own.
 func (r *run) own() bool { return len(r.nodes) > 0 }
 
-// startOwn measures the disk, and for runs that send the floor, and starts servers.
+// startOwn measures the disk and, for runs that only send, the floor. Then it starts the servers.
 func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	r.say("measuring the disk of %s", filepath.Dir(dir))
 	if r.report.Disk, err = measureDisk(dir, r.p.probe(diskProbe)); err != nil {
@@ -36,8 +36,8 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// probe returns the time for which the machine is measured before a run: d; shorter at a small scale, and at
-// most as long as the run itself.
+// probe returns the time for which the machine is measured before a run: d, at a scale below 1 that share of it but at
+// least a 20th, and in any case at most Params.Seconds.
 func (p *Params) probe(d time.Duration) time.Duration {
 	d = time.Duration(float64(d) * min(1, max(p.Scale, 0.05)))
 	if s := seconds(p.Seconds); s > 0 {
@@ -56,7 +56,8 @@ func (r *run) startServers(ctx context.Context, dir string) (err error) {
 	return r.startNodes(ctx, dir)
 }
 
-// startNodes starts the database, if there is to be one, and the servers.
+// startNodes makes the database, if there is to be one, starts the servers, and redeems the setup code of the first one
+// for the admin key.
 func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 	if r.p.Postgres != "" {
 		r.say("making a database")
@@ -129,7 +130,7 @@ func (p *Params) fits() error {
 	return nil
 }
 
-// configs writes the configuration files of the run's servers.
+// configs returns the text of the configuration file of each server. For a cluster it reserves the ports of the bus.
 func (r *run) configs() ([]string, error) {
 	if r.pg == nil {
 		return []string{""}, nil
@@ -158,7 +159,7 @@ func (r *run) configs() ([]string, error) {
 	return confs, nil
 }
 
-// reach sets the addresses of the run's own servers.
+// reach sets ops and addrs to the run's own servers, and closes idle connections of the earlier ops.
 func (r *run) reach() {
 	r.hangUp()
 	r.ops, r.addrs = nil, nil
@@ -191,13 +192,13 @@ func (r *run) stop() {
 		r.pg.close()
 	}
 	for _, own := range r.ports {
-		_ = own.Close() // nothing was sent
+		_ = own.Close() // only reserved the port
 	}
 	r.ports = nil
 }
 
 // freshStart restarts the run's own servers when all writes for the users' lists are done, so that no list is in
-// their memory.
+// their memory. A running server it leaves alone.
 func (r *run) freshStart(ctx context.Context) error {
 	if !r.own() {
 		return nil
@@ -238,7 +239,8 @@ func (r *run) freshStart(ctx context.Context) error {
 // settled is the time without writes after which the server's own work counts as done.
 const settled = 2 * time.Second
 
-// stats asks every server for its statistics.
+// stats asks every server for its statistics. To those of its own servers it adds the counts of the killed processes
+// before them.
 func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
 	var all []*petrelv1.Stats
 	for i, op := range r.ops {

@@ -26,9 +26,10 @@ type Params struct {
 	Rounds  int `json:"rounds"`
 	Members int `json:"members"` // group: all members, online
 	Groups  int `json:"groups"`  // group: all with the same members; senders write to them in turn
-	// connections, login, storm, presence, and the scenarios whose clients all send
+	// users, each with a connection: of connections, login, storm, presence, and the scenarios whose clients all
+	// send
 	Connections int `json:"connections"`
-	Peers       int `json:"peers"`    // clients that all send: the next clients, to whom each one writes in turn
+	Peers       int `json:"peers"`    // if all clients send: to how many next clients each one writes, in turn
 	Messages    int `json:"messages"` // openim-load: in all; openim-reliability: of each sender
 	// login: how often each connection comes; storm: storms; sync: syncs of each kind by each receiver
 	Times  int `json:"times"`
@@ -49,14 +50,14 @@ type Params struct {
 	LateS float64 `json:"late_s"`
 	// openim-reliability: how many runs, one after the other, each with users of its own
 	Runs int `json:"runs"`
-	// receivers tell once a second how far they have read, and senders are told
+	// receivers move their read cursors, at most once a second, and senders get the receipts
 	Receipts bool    `json:"receipts"`
 	Size     int     `json:"size"`   // bytes of a text, at least MinSize
-	Window   int     `json:"window"` // closed loop: unacked messages of each sender
+	Window   int     `json:"window"` // closed loop: how many unacked messages each sender may have
 	Rate     float64 `json:"rate"`   // open loop: messages per second in all; 0: closed loop
 
-	// open loop: least and most time from one message of a sender to its next; each time is random.
-	// openim-reliability has one value
+	// open loop: the least and the longest time from one message of a sender to its next, in milliseconds; each
+	// time is random between them. openim-reliability has one value
 	IntervalMS []float64 `json:"interval_ms,omitempty"`
 	// milliseconds from one connection to the next; 0: as fast as they are accepted
 	ConnectMS float64 `json:"connect_every_ms"`
@@ -71,7 +72,8 @@ type Params struct {
 	Seed      uint64 `json:"seed"`      // of bodies, ids and masks
 
 	// Nodes is how many servers the run starts, as one cluster; more than one need Postgres. Connections are
-	// spread over them, and the receiver of a direct message is then never on the node of its sender.
+	// spread over them. In the scenario direct without rounds, and with no fewer receivers than senders, the receiver
+	// of a message is on another node than its sender.
 	Nodes int `json:"nodes"`
 	// Postgres lets the servers that the run starts keep everything in PostgreSQL: in a new database of the
 	// server at this URL, or, with "auto", of one that the run starts.
@@ -83,7 +85,7 @@ type Params struct {
 	AdminURL string `json:"-"`        // where operators reach a running server; empty: URL
 	AdminKey string `json:"-"`        // of a running server
 
-	OpLog string `json:"-"` // file for what every connection saw, for the checker; empty: none
+	OpLog string `json:"-"` // file for what every connection sent and saw, for the checker; empty: none
 	// openim-reliability: folder in which the op log of each run stays; empty: none stays
 	OpLogs     string   `json:"-"`
 	Dir        string   `json:"-"`          // where the temporary folder of an own server is made; empty: the system's
@@ -91,10 +93,10 @@ type Params struct {
 	Executable string   `json:"-"`          // of an own server; empty: this program
 
 	Command  string         `json:"-"` // command line of this run, for the report
-	Progress func(Progress) `json:"-"` // is told once a second and at every step; may be nil
+	Progress func(Progress) `json:"-"` // gets figures about once a second and a note at every step; may be nil
 
 	net   *sockets      // nil: those of the system
-	pause time.Duration // how long servers must have nothing to do; 0: calmFor
+	pause time.Duration // for tests: how long servers must be idle, without the idle check; 0: calmFor
 }
 
 // MinSize is the least size of a text: that of the proof in it.
@@ -188,10 +190,10 @@ func (p *Params) encoding() wire.Encoding {
 	return e
 }
 
-// node returns the server of connection i.
+// node returns the number, from 0, of the server of connection i.
 func (p *Params) node(i int) int {
 	if p.Scenario == Direct && i >= p.Senders {
-		i = (i-p.Senders)%p.Senders + 1 // not its sender's
+		i = (i-p.Senders)%p.Senders + 1 // the node after that of sender i - p.Senders
 	}
 	return i % p.Nodes
 }

@@ -24,8 +24,8 @@ type ready struct {
 	hangup             bool // the other side sends nothing more
 }
 
-// newPoller makes an empty set. Only the thread that called it may wait: pauses are exact on that thread
-// only.
+// newPoller makes an empty set, and sets the timer slack of the calling thread to 1 µs, so that its pauses are exact.
+// Only that thread may call wait and pause.
 func newPoller() (*poller, error) {
 	const exact = 1000 // ns; by default the kernel adds up to 50 µs
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, exact, 0, 0, 0); err != nil {
@@ -46,7 +46,7 @@ func newPoller() (*poller, error) {
 
 func (p *poller) close() { _ = unix.Close(p.fd) } // nothing is lost with it
 
-// add watches a non-blocking socket.
+// add watches a non-blocking socket. wait names it by conn.
 func (p *poller) add(fd, conn int) error {
 	// The set always watches for writable edges, too. They come together with readable ones, and alone only after
 	// a write that did not fit. So no call is needed to turn them on and off.
@@ -57,7 +57,7 @@ func (p *poller) add(fd, conn int) error {
 	return nil
 }
 
-// wait blocks for at most d and returns the ready connections; it reuses the slice of the last call.
+// wait blocks for at most d and returns the ready connections, in the memory of out. A signal ends the wait early.
 func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 	ts := unix.NsecToTimespec(int64(max(d, 0)))
 	n, _, errno := p.call(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])),
@@ -87,10 +87,10 @@ func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 	return out, nil
 }
 
-// pause sleeps for a time below a millisecond.
+// pause sleeps for d, or less if a signal comes.
 func (p *poller) pause(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
-	_, _, _ = p.call(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0) // an interrupted one is shorter
+	_, _, _ = p.call(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0) // a signal ends it early
 }
 
 // readSocket reads without blocking. again says that nothing is there now. If n is 0 without again and without an

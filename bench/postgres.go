@@ -17,7 +17,7 @@ import (
 // OwnPostgres is the value of Params.Postgres with which the run starts a PostgreSQL server.
 const OwnPostgres = "auto"
 
-// postgres is the database of the run's servers, which is deleted afterwards.
+// postgres is the database of the run's servers. close deletes it.
 type postgres struct {
 	server *pgserver.Server // nil: the run did not start it
 	admin  string           // URL of a running server: there the database is made, and dropped at the end
@@ -82,7 +82,7 @@ func (p *postgres) close() {
 	}
 }
 
-// cpu returns the CPU time of the server since its start, in seconds.
+// cpu returns the CPU time of the PostgreSQL server since its start, in seconds; 0 if it runs on another machine.
 func (p *postgres) cpu() float64 {
 	if p.first == 0 {
 		return 0
@@ -126,7 +126,7 @@ func (p *postgres) spread(ctx context.Context, nodes int) error {
 
 const spreadLimit = 30 * time.Second
 
-// moves counts how often a feed has changed hands since spread.
+// moves returns how often a feed has got another owner since spread returned.
 func (p *postgres) moves(ctx context.Context) (n int64, err error) {
 	c, err := pgx.Connect(ctx, p.dsn)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // presences are the presence events of the run's watchers.
 type presences struct {
 	mu     sync.Mutex             // tier 0; guards the fields below
-	told   int                    // all events
+	told   int                    // number of presences in all events
 	online map[string][]time.Time // by user: when each watcher was told
 }
 
@@ -33,7 +33,8 @@ func (p *presences) take(all []*petrelv1.Presence) {
 	}
 }
 
-// watchOthers runs the steps of Presence: some users watch all others, who come online then.
+// watchOthers runs the steps of Presence: the first Params.Receivers users connect and watch all others, and then the
+// others come online.
 func (r *run) watchOthers(ctx context.Context) error {
 	watchers := r.p.Receivers
 	watched := r.users[watchers:]
@@ -92,7 +93,7 @@ func (r *run) watchOthers(ctx context.Context) error {
 	return r.add(task, err)
 }
 
-// awaitPresences waits for n presence events.
+// awaitPresences waits until the watchers have got n presences since the start of the run; an error after a minute.
 func (r *run) awaitPresences(ctx context.Context, n int) error {
 	for end := time.Now().Add(time.Minute); ; {
 		r.gen.presences.mu.Lock()

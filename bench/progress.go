@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// Progress is what a run tells about itself once a second. The rates are those since the last one.
+// Progress is the state of a run, which it tells about once a second, or a note on a step of it. The rates are means
+// since the Progress before.
 type Progress struct {
 	Phase      string        // what the run is doing
-	Elapsed    time.Duration // since the first message; 0 before
-	Total      time.Duration // planned, without the drain
+	Elapsed    time.Duration // since the generator began to run; 0 before
+	Total      time.Duration // planned, without the drain; 0: not known, so that Draw shows an empty bar
 	Offered    float64       // per second, as the other two
 	Accepted   float64
 	Delivered  float64
 	P99        float64 // end to end, ms
 	Unanswered int
 	Open       int    // connections
-	Note       string // instead of the numbers: a step of the preparation
+	Note       string // instead of the numbers: a step of the run
 }
 
 // tell records the second that is over, and offers a Progress. If nobody has taken the last one, the new one is
@@ -84,7 +85,7 @@ func (p Progress) bar() string {
 	return "[" + full[:done] + empty[done:] + "]"
 }
 
-// count writes a number with separated thousands.
+// count formats a number without digits after the point, with commas between the thousands.
 func count(v float64) string {
 	s := fmt.Sprintf("%.0f", v)
 	for i := len(s) - 3; i > 0; i -= 3 {

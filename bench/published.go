@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Published is a test that somebody has published, and what came out of it. All of them are
-// in published.json: a new one is an entry there, and a shape in scenarios.go.
+// Published is a test that somebody has published, and what came out of it. All of them are in published.json: a new
+// one is an entry there, and a scenario or a shape in scenarios.go.
 type Published struct {
 	ID       string            `json:"id"`
 	Scenario string            `json:"scenario"` // the scenario of ours that does the same
@@ -32,8 +32,8 @@ type PublishedFigure struct {
 	Value float64 `json:"value"`
 }
 
-// Habits are differences between the clients of a published test and those of this load generator: what the
-// former do or leave out.
+// Habits are texts by key. Each says what clients of published tests do or leave out, unlike those of this load
+// generator.
 var Habits = map[string]string{
 	"send_only":        "the clients that send take no messages in",
 	"one_watcher":      "one receiver of all looks at what it gets",
@@ -47,7 +47,7 @@ var Habits = map[string]string{
 //go:embed published.json
 var publishedJSON []byte
 
-// AllPublished are the published tests, as published.json has them.
+// AllPublished returns the published tests, in the order of published.json.
 func AllPublished() []Published { return slices.Clone(published()) }
 
 // published reads the published tests once: each command of bench shows some in its help.
@@ -109,7 +109,7 @@ func (r *Report) beside() (all []Beside) {
 	return all
 }
 
-// divide divides the rates by the number of cores.
+// divide divides both rates by the number of cores, and by the cores that were in use, as far as these are known.
 func (c *Compared) divide(p *Published, r *Report) {
 	c.TheirsPerCore = round(c.Theirs/p.Cores, 10)
 	if p.Busy > 0 {
@@ -151,7 +151,7 @@ func (b *Beside) text(line func(name, format string, args ...any)) {
 	line("", "there: %s", strings.Join(habits, "; "))
 }
 
-// number writes a number with as many digits as mean something.
+// number formats whole numbers and those from 100 on without digits after the point, others with three digits.
 func number(v float64) string {
 	if v >= 100 || v == float64(int64(v)) {
 		return count(v)

@@ -27,7 +27,7 @@ const (
 	quickMessages = 150
 )
 
-// quickParts returns the runs of the story. All are checked before the first one begins.
+// quickParts returns the parameters of the three runs of the story. It checks all of them, before the first run begins.
 func (p *Params) quickParts() (parts []Params, err error) {
 	for _, scenario := range []string{Direct, Group, OpenIMReliability} {
 		one := DefaultParams(scenario)
@@ -75,7 +75,7 @@ func RunQuick(ctx context.Context, p Params) (*Story, error) {
 	return s, nil
 }
 
-// ReadStory reads a story from a file that WriteJSON has written.
+// ReadStory reads a story from a file that WriteJSON has written. A file with something else is an error.
 func ReadStory(file string) (*Story, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

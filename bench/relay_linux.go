@@ -12,7 +12,7 @@ type relayServer struct {
 	gnet.BuiltinEventEngine
 	shape
 	client *gnet.Client
-	conns  []gnet.Conn // by index; the loop's
+	conns  []gnet.Conn // by index; only the event loop uses them
 }
 
 func newRelayServer(s shape) (*relayServer, error) {
@@ -34,13 +34,13 @@ func (r *relayServer) enroll(i int, nc *net.TCPConn) error {
 
 func (r *relayServer) stop() { _ = r.client.Stop() } // its sockets go with it
 
-// OnOpen notes a connection, on the loop.
+// OnOpen keeps a new connection. The event loop calls it.
 func (r *relayServer) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	r.conns[c.Context().(int)] = c
 	return nil, gnet.None
 }
 
-// OnTraffic passes on what has come.
+// OnTraffic writes the bytes that have come to each target of their sender. The event loop calls it.
 func (r *relayServer) OnTraffic(c gnet.Conn) gnet.Action {
 	b, err := c.Next(-1)
 	if err != nil {

@@ -26,10 +26,10 @@ type ReliabilityReport struct {
 	Command  string    `json:"command"`
 	Params   Params    `json:"params"`
 	Machine  Machine   `json:"machine"`
-	Seconds  float64   `json:"seconds"` // of all runs, without the judgement
+	Seconds  float64   `json:"seconds"` // of all runs, without reading the histories and judging
 
 	Kills     uint64 `json:"kills"`     // of the server, with SIGKILL
-	Tried     uint64 `json:"tried"`     // sends of members
+	Tried     uint64 `json:"tried"`     // messages to one other user
 	Failed    uint64 `json:"failed"`    // of Tried: ended without an ack
 	Strangers uint64 `json:"strangers"` // sends to a group by users who are no members
 	Refused   uint64 `json:"refused"`   // of Strangers: refused
@@ -40,9 +40,9 @@ type ReliabilityReport struct {
 }
 
 const (
-	reliabilityWindow   = 256         // messages that a client may have without an answer
+	reliabilityWindow   = 256         // about how many messages a client may have without an answer
 	strangerEvery       = 100         // for so many messages, a sender sends one to a group of others
-	reliabilityPatience = time.Minute // without progress; then the run ends as it is
+	reliabilityPatience = time.Minute // after this and LateS without progress, the run ends as it is
 )
 
 // RunReliability makes the runs that p describes. It returns a report also of runs with findings.
@@ -82,7 +82,8 @@ func RunReliability(ctx context.Context, p Params) (*ReliabilityReport, error) {
 	return report, nil
 }
 
-// once makes one run and adds its result.
+// once makes run n and adds its result. Its op log is a file in the folder logs, and stays there if that is
+// Params.OpLogs.
 func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, n int) error {
 	x := &reliability{run: server, p: r.Params, n: n, seen: map[string]map[string]uint64{}, direct: map[string][2]int{},
 		heads: map[string]uint64{}}
@@ -126,7 +127,8 @@ func (r *ReliabilityReport) once(ctx context.Context, server *run, logs string, 
 	return nil
 }
 
-// Clean returns the errors of the runs.
+// Clean returns the errors of the runs: findings of the checker, a server that should be killed and never was, messages
+// without an ack, messages to a group of others that were not refused, or op logs that do not fit the counts.
 func (r *ReliabilityReport) Clean() error {
 	var errs []error
 	if f := r.Judged.Findings; !f.Clean() {

@@ -86,9 +86,9 @@ func (x *reliability) play(ctx context.Context) (err error) {
 	return context.Cause(ctx) // nil unless ctx has ended
 }
 
-// kill kills the server every KillS seconds until everything is sent, and starts it at the same addresses. It
-// puts a kill off until, since the last one, a send was answered or an entry shown: clients wait ever longer
-// between their tries, and would find no server at all.
+// kill kills the server every KillS seconds until everything is sent, and starts it again at the same addresses. After
+// each start it waits until a send was answered or an entry shown: clients wait ever longer between their tries, and
+// could find the server dead each time.
 func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 	for {
 		due, before := time.Now().Add(seconds(x.p.KillS)), x.happened()
@@ -106,7 +106,8 @@ func (x *reliability) kill(ctx context.Context, sent <-chan struct{}) error {
 	}
 }
 
-// await returns when everything is sent and shown, or after LateS and reliabilityPatience without progress.
+// await returns when everything is sent and shown, when LateS plus reliabilityPatience have passed without progress, or
+// when ctx ends.
 func (x *reliability) await(ctx context.Context, sent <-chan struct{}) {
 	last, since, all := uint64(0), time.Now(), false
 	for ctx.Err() == nil {
@@ -138,8 +139,8 @@ func (x *reliability) happened() uint64 {
 	return shown + x.settled.Load()
 }
 
-// missing counts, for both users of each conversation, the acked messages that they were not shown, and the
-// messages that they were shown.
+// missing counts, for both users of each conversation, the seqs up to the highest acked one that were not shown to the
+// user, and the seqs that were shown.
 func (x *reliability) missing() (missing, shown uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -160,7 +161,7 @@ func (x *reliability) membersLocked(conv string) [2]int {
 	return x.direct[conv]
 }
 
-// live runs client i.
+// live runs client i until ctx ends. A sender calls sent when its messages were sent and answered, or when it fails.
 func (x *reliability) live(ctx context.Context, i int, sent func()) error {
 	if i >= x.p.Senders {
 		sent = func() {}
@@ -240,7 +241,7 @@ func (x *reliability) send(ctx context.Context, c *petrel.Client, i int, rng *ra
 	return nil
 }
 
-// write sends a message and notes it.
+// write sends a message and notes it in the op log, with the time before the send. It puts the message into outs.
 func (x *reliability) write(ctx context.Context, c *petrel.Client, i int, d petrel.Draft,
 	outs chan<- *petrel.Outgoing) error {
 	at := x.now()
@@ -266,7 +267,7 @@ func (x *reliability) write(ctx context.Context, c *petrel.Client, i int, d petr
 	return nil
 }
 
-// answered waits for the answer of a message and notes it.
+// answered waits until the fate of a message is known or ctx ends, and notes it in the op log and the counts.
 func (x *reliability) answered(ctx context.Context, i int, out *petrel.Outgoing) {
 	_, err := out.Wait(ctx)
 	_, conv, seq, _ := out.State()
@@ -317,10 +318,11 @@ func (x *reliability) noteLocked(ops ...checker.Op) {
 	}
 }
 
-// show records the shown entries of a conversation. One goroutine calls it for each client.
+// show records in the op log the entries of a conversation that client i shows and has not recorded. Each client has
+// one goroutine that calls it.
 func (x *reliability) show(c *petrel.Client, i int, conv string) {
 	if conv[0] == byte(im.Inbox) {
-		return // the server's own, to one user
+		return // an inbox has entries of the server for one user
 	}
 	x.mu.Lock()
 	seen := x.seen[x.users[i]]

@@ -26,14 +26,14 @@ type Report struct {
 	Accepted  uint64  `json:"accepted"`
 	Delivered uint64  `json:"delivered"`
 	Rejected  uint64  `json:"rejected"`
-	Unknown   uint64  `json:"unknown"` // sent in the whole run and without an answer at its end
+	Unknown   uint64  `json:"unknown"` // messages of the whole run without an answer at its end
 
-	Published []Beside `json:"published,omitempty"` // tests that somebody has published, next to this run
-	Checks    []Check  `json:"checks,omitempty"`    // of a counted run
-	Tasks     []Task   `json:"tasks,omitempty"`     // of scenarios that do more than send, or other things
+	Published []Beside `json:"published,omitempty"` // published tests of the same load, compared with this run
+	Checks    []Check  `json:"checks,omitempty"`    // of a run that sends a number of messages, not for a time
+	Tasks     []Task   `json:"tasks,omitempty"`     // steps of the scenario, or kinds of work that its clients do
 	Kills     *Kills   `json:"kills,omitempty"`     // of a run whose server is killed again and again
 	Drift     *Drift   `json:"drift,omitempty"`     // of the scenario soak
-	// what the machine does without a chat server; of runs that send, and have started their server
+	// what the machine does without a chat server; of runs that only send, and have started their server
 	Floor *Floor `json:"floor,omitempty"`
 
 	// signs that the load was too much for the server or the generator; empty: there is none
@@ -56,7 +56,7 @@ type Report struct {
 	Machine   Machine   `json:"machine"`
 
 	Ladder []float64 `json:"ladder_ms"` // the bounds of the rungs in the series
-	Series []Second  `json:"series"`    // second by second, warm-up and drain included
+	Series []Second  `json:"series"`    // an element for each second, warm-up and drain included
 }
 
 // Audit is what the audit of the whole run found, warm-up and drain included.
@@ -65,14 +65,14 @@ type Audit struct {
 	Messages    uint64            `json:"messages"`         // acked messages
 	Deliveries  uint64            `json:"deliveries"`       // first arrivals, pushed or read
 	HistoryRead uint64            `json:"history_read"`     // entries read back and compared at the end
-	Lagged      uint64            `json:"lagged"`           // times a connection fell behind and caught up by history
+	Lagged      uint64            `json:"lagged"`           // Lagged frames, after each of which a connection synced
 	Errors      map[string]uint64 `json:"errors"`           // error frames by code
-	Connections []string          `json:"connections_lost"` // connections that ended before the end, with the reason
+	Connections []string          `json:"connections_lost"` // lost connections, with the reason; not those of a storm
 	Witnesses   []checker.Witness `json:"witnesses"`        // the first findings of each class
 }
 
 // Latency has times in milliseconds: from the moment when a message was sent, or, in an open loop, was due. In a
-// closed loop, end to end is measured on one of onePrompt of the connections that only receive.
+// closed loop, end to end is measured on the connections that send, and on one of 25 of those that only receive.
 type Latency struct {
 	Ack           Percentiles `json:"ack"`
 	EndToEnd      Percentiles `json:"end_to_end"`
@@ -98,8 +98,8 @@ type Server struct {
 // Node is the share of one server in the cost of a run.
 type Node struct {
 	CPU float64 `json:"cpu_s"`
-	// entries that this node stored as an owner, whichever node their senders were connected to; its own entries
-	// included
+	// entries that this node stored as an owner, whichever node their senders were connected to; also those that
+	// the server makes itself
 	Accepted uint64 `json:"accepted"`
 	Commits  uint64 `json:"commits"`
 }
@@ -137,7 +137,8 @@ func WriteJSON(w io.Writer, v any) error {
 }
 
 // Clean returns the errors of the run, nil if there are none: findings of the audit, overload, lost connections,
-// drift, failed checks, missed targets, or that nothing was measured.
+// drift, a server that should be killed and never was, failed checks, missed targets, receivers who came later and
+// did not read just what was acked, or that nothing was measured.
 func (r *Report) Clean(targets Targets) error {
 	var errs []error
 	if f := r.Audit.Findings; !f.Clean() {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// The scenarios. Those that repeat a published test have its publisher's name: see published.json.
+// The names of the scenarios, beside Quick and OpenIMReliability. Published tests that some of them repeat are in
+// published.json.
 const (
 	Direct      = "direct"
 	DirectSend  = "direct-send"
@@ -31,15 +32,15 @@ const (
 // Scenario is a kind of run, as data. The steps that are not data are in (*run).steps.
 type Scenario struct {
 	Name, Short, Example string
-	Long                 string   // empty: the text for all scenarios that send
+	Long                 string   // empty: Short, and a text that is the same for all these scenarios
 	options              []string // names of its own options; a text after "=" is the help in place of the usual one
 
 	params  func(*Params)            // sets the parameters that differ from the defaults
 	shapes  map[string]func(*Params) // the published tests that it does in place of its own, by name
 	traffic traffic
-	offline bool // the receivers come when everything is sent
-	tasks   bool // does one thing after the other: its report has tasks
-	bare    bool // has no options but its own
+	offline bool // the receivers connect when everything is sent
+	tasks   bool // its report has tasks: its steps, or the kinds of work of its clients
+	bare    bool // has only its own options, not those that scenarios share
 }
 
 // traffic is the pattern of senders and receivers.
@@ -315,9 +316,9 @@ func ShapeParams(scenario, shape string) (Params, error) {
 	return p, nil
 }
 
-// Scaled returns p with a share of the load. Counts are scaled in this order, so that the shape stays: the
-// rounds, then the groups or the receivers, then the senders. A run by time has fewer users, and so have the
-// scenarios whose clients write at random moments.
+// Scaled returns p with a share of the load. In the pattern mesh, and for groups with rounds, it scales the rounds. If
+// rounding leaves a factor below 1, that scales the groups, or the receivers and then the senders. Of other runs it
+// scales the number of users, and Params.Messages if the scenario has it.
 func (p Params) Scaled(by float64) Params {
 	p.Scale *= by
 	// some scales n, to no less than least, and returns the factor that is left for other counts.
@@ -381,16 +382,16 @@ func (p *Params) quota() int {
 	return 0
 }
 
-// counted tells whether a run ends by its messages, not by time.
+// counted tells whether a run sends a number of messages, not for a time.
 func (p *Params) counted() bool { return p.quota() > 0 }
 
 // planned returns the number of messages in the measured part of a counted run.
 func (p *Params) planned() int { return p.quota() * p.senders() }
 
-// offline tells whether receivers come when everything is sent.
+// offline tells whether the receivers connect when everything is sent.
 func (p *Params) offline() bool { return p.scenario().offline }
 
-// inTasks tells whether a run does one thing after the other, and reports each as a task.
+// inTasks tells whether a run reports tasks: its steps, or the kinds of work of its clients.
 func (p *Params) inTasks() bool { return p.scenario().tasks }
 
 // watchers returns how many receivers, the first ones, are online while the others are offline.

@@ -11,7 +11,7 @@ import (
 type pace struct {
 	seed      uint64
 	low, span float64 // ns; a pause is random from low to low + span
-	quota     uint64  // messages of each sender; 0: without end
+	quota     uint64  // messages of each sender; 0: no bound
 	all       []clock // by sender
 	order     []int   // a heap of the senders, the next one first
 	inTurn    bool    // all pauses have the same length: senders come in turn, without the heap
@@ -32,8 +32,8 @@ func newPace(start int64, perSecond float64, senders int) *pace {
 	return clocks(&pace{low: gap * float64(senders), inTurn: true}, senders, first)
 }
 
-// newClocks makes a schedule of random pauses, from low to high, in ns. Each sender begins at a random moment, so
-// that not all write at once.
+// newClocks makes a schedule of random pauses, from low to high, in ns. Each sender begins at a random moment up to
+// high after start, so that not all write at once.
 func newClocks(start int64, seed uint64, senders int, low, high float64, quota uint64) *pace {
 	return clocks(&pace{seed: seed, low: low, span: high - low, quota: quota}, senders,
 		func(i int) int64 { return start + int64(fraction(mix(mix(seed)+uint64(i)))*high) })
@@ -65,7 +65,7 @@ func (p *Params) plan() func(start int64) *pace {
 	return nil
 }
 
-// fraction makes a fraction from 0 to below 1 of a random number.
+// fraction converts a random number v into one from 0 to below 1.
 func fraction(v uint64) float64 { return float64(v>>11) / (1 << 53) }
 
 // pause returns a sender's pause after its message number.
@@ -76,8 +76,8 @@ func (p *pace) pause(sender int, number uint64) int64 {
 	return int64(p.low + fraction(mix(mix(p.seed^uint64(sender)<<40)+number))*p.span)
 }
 
-// advance moves the schedule to now, and calls due with the sender of each message that has become due. It
-// returns their number, and how many of them the generator has noticed late.
+// advance moves the schedule to now, and calls due with the sender of each message that has become due. It returns the
+// number of these messages, and how many of them became due more than lateAfter before now.
 func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	for p.next() <= now {
 		i := p.first()
@@ -101,7 +101,7 @@ func (p *pace) advance(now int64, due func(sender int)) (n, late uint64) {
 	return n, late
 }
 
-// next returns when the next message becomes due; after the last one, the end of time.
+// next returns when the next message becomes due; after the last one math.MaxInt64.
 func (p *pace) next() int64 {
 	return p.all[p.first()].next
 }
@@ -117,7 +117,8 @@ func (p *pace) first() int {
 // of counts the due messages of one sender.
 func (p *pace) of(sender int) uint64 { return p.all[sender].due }
 
-// sentAt returns when a sender's message number (1, 2, …) is due. Each is asked for once, in order.
+// sentAt returns when a sender's message number (1, 2, …) is due. The caller asks once for each number, in ascending
+// order.
 func (p *pace) sentAt(sender int, number uint64) int64 {
 	one := &p.all[sender]
 	at := one.taken
@@ -129,5 +130,5 @@ func (p *pace) sentAt(sender int, number uint64) int64 {
 func (p *pace) Len() int           { return len(p.order) }
 func (p *pace) Less(i, j int) bool { return p.all[p.order[i]].next < p.all[p.order[j]].next }
 func (p *pace) Swap(i, j int)      { p.order[i], p.order[j] = p.order[j], p.order[i] }
-func (p *pace) Push(any)           {}             // nobody comes
-func (p *pace) Pop() any           { return nil } // nor goes
+func (p *pace) Push(any)           {}             // not called: the heap always has all senders
+func (p *pace) Pop() any           { return nil } // not called either

@@ -35,7 +35,7 @@ type child struct {
 	err        error
 	log        tail
 
-	// Sums of the servers that were killed before it in its place.
+	// Sums over the killed servers that it replaces.
 	before            cpuTime
 	accepted, commits uint64
 }
@@ -75,7 +75,7 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 	out, in := io.Pipe()
 	cmd.Stdout = in
 	started := make(chan error)
-	go func() { // ended by stop, which waits for it
+	go func() { // ends with the server; stop waits for it
 		runtime.LockOSThread() // the child ends with the thread that started it
 		defer close(c.ended)
 		err := cmd.Start()
@@ -96,7 +96,7 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 	return c, nil
 }
 
-// readAddresses waits for the line with the server's addresses, and goes on reading its output.
+// readAddresses waits for the line with the server's addresses. It starts a goroutine that discards the further output.
 func (c *child) readAddresses(out *io.PipeReader) error {
 	line := make(chan []byte, 1) // there is one line
 	go func() {                  // ends with the server's output
@@ -127,12 +127,13 @@ func (c *child) stop() {
 // kill ends the server as kill -9 does, and waits for it.
 func (c *child) kill() {
 	if p, err := os.FindProcess(c.PID); err == nil {
-		_ = p.Kill() // it has ended: nothing is left to kill
+		_ = p.Kill() // an error says that it has ended already
 	}
 	c.stop()
 }
 
-// killNode ends a server as kill -9 does, and starts it again at the same addresses.
+// killNode ends server i as kill -9 does, and starts it again at the same addresses and with the raised limits. The new
+// child keeps the counts and the CPU time of the killed one.
 func (r *run) killNode(ctx context.Context, i int) error {
 	c := r.nodes[i]
 	did, err := r.stats(ctx)
@@ -152,7 +153,7 @@ func (r *run) killNode(ctx context.Context, i int) error {
 			args = append(args, fmt.Sprintf("--limits-%s=%d", strings.ReplaceAll(l.Limit, "_", "-"), l.To))
 		}
 	}
-	// child.stop ends the server, not the end of ctx
+	// only child.stop ends the server, not the end of ctx
 	again, err := startChild(context.WithoutCancel(ctx), c.executable, filepath.Dir(c.dir), c.conf, args)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func (r *run) killNode(ctx context.Context, i int) error {
 	return err
 }
 
-// setupCode returns the one-time code that the server has left in its folder.
+// setupCode waits for the file setup-link in the server's folder, and returns its one-time code.
 func (c *child) setupCode(ctx context.Context) (string, error) {
 	name := filepath.Join(c.dir, "setup-link")
 	for {
@@ -190,7 +191,7 @@ func (c *child) setupCode(ctx context.Context) (string, error) {
 	}
 }
 
-// tail keeps the end of its input.
+// tail keeps the end of its input, at least the last tailBytes of it.
 type tail struct {
 	mu sync.Mutex // tier 0; guards b
 	b  []byte

@@ -11,7 +11,7 @@ import (
 // uses those of the system; tests use some in memory, where time is fake.
 type sockets struct {
 	dial func(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error)
-	// returns the generator's own socket of a connection, which the caller closes afterwards
+	// returns a socket for the generator with the connection of nc; the caller closes nc afterwards
 	take  func(nc net.Conn) (fd int, err error)
 	read  func(fd int, b []byte) (n int, again bool, err error)
 	write func(fd int, b []byte) (n int, err error)
@@ -19,8 +19,8 @@ type sockets struct {
 	watch func() (watching, error)
 }
 
-// watching is a set of watched sockets. Its functions are those of poller; the goroutine that made it calls
-// them.
+// watching is a set of watched sockets. Its functions are those of poller. Only the goroutine that made the set may
+// call them.
 type watching struct {
 	add   func(fd, conn int) error
 	wait  func(d time.Duration, out []ready) ([]ready, error)

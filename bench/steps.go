@@ -14,7 +14,7 @@ import (
 const (
 	// afterwards is how long after the last message the servers must be idle: a criterion of WildfireChat.
 	afterwards = 5 * time.Second
-	idleCPU    = 0.1 // cores in use for each server, the database included, below which all count as idle
+	idleCPU    = 0.1 // cores; servers and database together count as idle if they use less than this for each server
 
 	calmFor   = 3 * time.Second
 	calmLimit = time.Minute
@@ -49,7 +49,8 @@ func (r *run) drive(ctx context.Context) error {
 	return errors.Join(err, <-r.ended)
 }
 
-// enter moves the generator to the next phase, and reads the statistics of the servers for the mark of the phase.
+// enter sets the phase p that the generator adopts next, and reads the statistics of the servers for the mark of p. At
+// the end of the measured window it first reads their memory.
 func (r *run) enter(ctx context.Context, p phase) (err error) {
 	if p > measuring {
 		r.memory, r.allocated = r.serverMemory() // the connections are still there
@@ -59,8 +60,8 @@ func (r *run) enter(ctx context.Context, p phase) (err error) {
 	return err
 }
 
-// until waits for a value while the generator runs, kills the server when that is due, and passes on the
-// progress.
+// until waits for a value while the generator runs. It kills the server when that is due, and passes on the progress.
+// It returns an error if the generator ends, the server ends by itself, or ctx ends.
 func until[T any](ctx context.Context, r *run, what <-chan T) (v T, err error) {
 	for {
 		select {
@@ -92,8 +93,8 @@ func (r *run) pause(ctx context.Context, s float64) error {
 }
 
 // sendMessages runs the steps of the scenarios that only send. A counted run sends its quota, any other one sends
-// for a time. In the pattern mesh all receivers then read every message: those who were offline count it as
-// delivered, those who were online only compare it.
+// for a time. In the pattern mesh the receivers then read their conversations: for receivers who were offline,
+// messages count as delivered when they are read; for the others the run only compares them with the audit.
 func (r *run) sendMessages(ctx context.Context) error {
 	if !r.p.counted() {
 		err := r.pause(ctx, r.p.WarmUp)
@@ -110,7 +111,7 @@ func (r *run) sendMessages(ctx context.Context) error {
 		r.killer = killer{}
 		return err
 	}
-	if r.p.Scenario == Cluster { // once to warm up
+	if r.p.Scenario == Cluster { // sends the quota once to warm up
 		err := r.sendQuota(ctx)
 		if err == nil {
 			err = r.enter(ctx, measuring)
@@ -154,8 +155,9 @@ func (r *run) sendQuota(ctx context.Context) (err error) {
 	return r.calm(ctx)
 }
 
-// calm waits until the servers are idle. For a counted run it also notes in stillBusy how many cores they use 5 s
-// after the end.
+// calm waits until the servers and the database are idle, and returns an error if they are not after calmLimit. In a
+// counted run with servers of its own, except in the scenario Cluster, it first waits for afterwards and measures
+// stillBusy. It does not read the CPU time of a running server, and takes it as idle.
 func (r *run) calm(ctx context.Context) error {
 	used := func() float64 {
 		var m mark
@@ -193,7 +195,7 @@ func (r *run) calm(ctx context.Context) error {
 	return fmt.Errorf("the servers still work %s after the last message", calmLimit)
 }
 
-// action performs something n times.
+// action performs n pieces of work. times has the duration of each; nil: these were not measured.
 type action = func() (n int, times *hdrhistogram.Histogram, err error)
 
 // measure runs an action, and returns it as a task with the CPU time that the servers used meanwhile.
@@ -223,7 +225,7 @@ func (r *run) note(ctx context.Context, m *mark) (err error) {
 	return err
 }
 
-// add puts a task into the report.
+// add puts a task into the report, unless err is set. It returns err.
 func (r *run) add(t Task, err error) error {
 	if err == nil {
 		r.report.Tasks = append(r.report.Tasks, t)
@@ -253,7 +255,7 @@ func (r *run) come(ctx context.Context, from, to int) (all []greeted, t Task, er
 	return all, t, err
 }
 
-// hand passes connections to the generator, the first one as that of user number from.
+// hand passes connections to the generator: all[i] as that of user number from+i.
 func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	for i := range all {
 		r.gen.coming.Store(int64(len(all) - i - 1))
@@ -266,7 +268,8 @@ func (r *run) hand(ctx context.Context, all []greeted, from int) error {
 	return nil
 }
 
-// receiversCome connects users[first:], who were offline while the others sent, and passes them to the generator.
+// receiversCome connects users[first:], who were offline while the others sent, and passes their connections to the
+// generator. A scenario with tasks reports the connecting as one.
 func (r *run) receiversCome(ctx context.Context, first int) ([]*conn, error) {
 	all, task, err := r.come(ctx, first, len(r.users))
 	if err == nil && r.p.inTasks() {

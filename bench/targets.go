@@ -29,7 +29,7 @@ type Figure struct {
 }
 
 const (
-	milliseconds = "ms" // what a target writes with a unit, like 50ms or 2s
+	milliseconds = "ms" // a target gives the bound of such a figure with its unit, like 50ms or 2s
 	perSecond    = "1/s"
 )
 
@@ -85,8 +85,7 @@ func TargetKeys() []string {
 	return names
 }
 
-// ParseTargets reads targets like "p99<50ms,lost=0,accepted_per_cpu_s>80000".
-// Comparisons are < <= > >= and =.
+// ParseTargets parses targets like "p99<50ms,lost=0,accepted_per_cpu_s>80000". Comparisons are < <= > >= and =.
 func ParseTargets(s string) (Targets, error) {
 	var all Targets
 	if strings.TrimSpace(s) == "" {

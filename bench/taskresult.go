@@ -10,7 +10,7 @@ import (
 // Task is one step of a scenario, or one kind of work that its clients do, and what it cost. A figure that is not
 // known is 0.
 type Task struct {
-	Name string `json:"name"` // what was done: one of the names below
+	Name string `json:"name"` // kind of the step or work, such as connect, return, history, send, echo or log
 	// connections: how many are open; storm, login: number of the round, from 1; limit: receivers, or entries for
 	// a sync
 	Size    int     `json:"size"`
@@ -41,9 +41,9 @@ const (
 	taskLog       = "log"       // limit: an entry in a log that is synced to the disk
 	taskConnect   = "connect"   // from the dial to the answer of the first sync
 	taskIdle      = "idle"      // a time in which connections do nothing
-	taskReturn    = "return"    // as connect, of a connection that was lost
-	taskWatch     = "watch"     // the list of users whose presence a client wants to know
-	taskPresence  = "presence"  // from the dial of a user until a watcher was told
+	taskReturn    = "return"    // from the loss of a connection to the answer of the first sync of the new one
+	taskWatch     = "watch"     // a request with the list of users whose presence a client wants to know
+	taskPresence  = "presence"  // from the dial of a user to the event that tells a watcher
 	taskSyncAll   = "sync-all"  // a sync from the beginning
 	taskSyncNone  = "sync-none" // a sync when nothing has happened
 	taskSyncSome  = "sync-some" // a sync when there is something new

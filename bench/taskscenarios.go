@@ -38,7 +38,7 @@ func (r *run) hangUpAll(ctx context.Context, all []greeted) error {
 	return r.calm(ctx)
 }
 
-// pingSample is how many connections ping to measure how long an answer takes.
+// pingSample is the most connections that ping to measure how long an answer takes.
 const pingSample = 1000
 
 // connectInSteps runs the steps of Connections.
@@ -101,20 +101,22 @@ func (r *run) pauses(ctx context.Context) (sum float64) {
 	return sum
 }
 
-// kernelMemory returns the kernel's memory for objects like sockets, and for their queues, in bytes.
+// kernelMemory returns the memory of this machine's kernel for objects like sockets, and for the queues of TCP, in
+// bytes.
 func kernelMemory() uint64 {
 	all := kilobytes(procLine("/proc/meminfo", "Slab"))
 	b, _ := os.ReadFile("/proc/net/sockstat") // without that file, queues do not count
 	for line := range strings.Lines(string(b)) {
 		if words := strings.Fields(line); len(words) > 2 && words[0] == "TCP:" {
-			pages, _ := strconv.ParseUint(words[len(words)-1], 10, 64) // 0 if it is none
+			pages, _ := strconv.ParseUint(words[len(words)-1], 10, 64) // 0 if it is no number
 			all += pages * uint64(os.Getpagesize())
 		}
 	}
 	return all
 }
 
-// fill waits until the senders have sent everything, and then connects the receivers.
+// fill waits until the senders have sent everything and the servers are idle. Then it begins the measured window,
+// connects the receivers, and returns their connections.
 func (r *run) fill(ctx context.Context) ([]*conn, error) {
 	r.say("sending %s messages", count(float64(r.p.planned())))
 	_, err := until(ctx, r, r.gen.spent)
@@ -195,7 +197,8 @@ func (r *run) storms(ctx context.Context) error {
 	return r.pause(ctx, r.p.Seconds)
 }
 
-// bringBack starts to bring ended connections back, until stop is called. stop waits for the tries under way.
+// bringBack starts a goroutine that brings ended connections back until stop is called. stop breaks off the tries under
+// way and waits for their goroutines.
 func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
 	s = &storm{run: r, all: make(chan struct{}, 1), times: newTimes(3)}
 	ctx, cancel := context.WithCancel(ctx)
@@ -207,9 +210,9 @@ func (r *run) bringBack(ctx context.Context) (s *storm, stop func()) {
 // storm brings ended connections back.
 type storm struct {
 	*run
-	back  atomic.Int64  // connections that came back since the storm began
-	again atomic.Uint64 // tries that failed since the storm began
-	all   chan struct{} // capacity 1; gets a value when all are back
+	back  atomic.Int64  // connections that came back since the start of the run, or of the last storm
+	again atomic.Uint64 // tries that failed since then
+	all   chan struct{} // capacity 1; gets a value when back reaches the number of users
 
 	mu    sync.Mutex // tier 0; guards times
 	times *hdrhistogram.Histogram
@@ -263,7 +266,7 @@ func (s *storm) serve(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// comeBack dials until it has a connection, and hands it to the generator.
+// comeBack dials until it has a connection, hands it to the generator, and records the time since the old one ended.
 func (s *storm) comeBack(ctx context.Context, g lostConn) {
 	way := s.dialer()
 	for patience := firstPatience; ; patience = min(2*patience, lastPatience) {

@@ -14,9 +14,10 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Second is what one second of a run showed. A figure that is not known is 0.
+// Second is what one second of a run showed. In a run that is planned for more than an hour it is longer than a second.
+// A figure that is not known is 0.
 type Second struct {
-	At         float64     `json:"at_s"`  // its end, in seconds since the first message
+	At         float64     `json:"at_s"`  // its end, in seconds since the load began
 	Phase      string      `json:"phase"` // warm-up, measure, drain, or after: a counted run has sent everything
 	Offered    float64     `json:"offered_per_s"`
 	Accepted   float64     `json:"accepted_per_s"`
@@ -25,8 +26,8 @@ type Second struct {
 	Open       int         `json:"connections"` // at its end
 	Ack        Percentiles `json:"ack_ms"`      // of the sends that were answered in it
 	EndToEnd   Percentiles `json:"end_to_end_ms"`
-	// end to end: messages by latency, on the rungs of Report.Ladder; if the second before had more than 20,000,
-	// only every 16th is counted
+	// end to end: messages by latency, on the rungs of Report.Ladder; after a second with more than 20,000 records
+	// of latencies, only every 16th record is counted
 	Rungs []int64 `json:"rungs"`
 
 	Servers Usage `json:"servers"`
@@ -53,7 +54,7 @@ func (g *generator) phaseName() string {
 	return [...]string{"warm-up", "measure", "after", "drain"}[g.at]
 }
 
-// second returns the second that ends now.
+// second returns the second that ends now. It empties the latencies that it has read.
 func (g *generator) second(now int64) Second {
 	d, t := float64(now-g.told)/1e9, g.tally
 	s := Second{
@@ -72,7 +73,7 @@ func (g *generator) second(now int64) Second {
 // watch reads the usage of the servers, at the end of each second of the generator.
 type watch struct {
 	r     *run
-	due   chan time.Duration // ends of seconds since the first message; capacity 1, while it is full they are left out
+	due   chan time.Duration // ends of seconds, since the load began; capacity 1: one that does not fit is left out
 	ended chan struct{}
 	used  map[time.Duration]Usage // by the end of the second; to be read after stop
 	last  reading
@@ -164,8 +165,8 @@ func (w *watch) read() reading {
 	return n
 }
 
-// since returns the usage from an earlier reading to this one. If a server was killed in between, its counts
-// began at 0 again.
+// since returns the usage from an earlier reading to this one. A count of pauses or commits that has fallen shows that
+// a server was killed in between; then it is taken from 0.
 func (n reading) since(before reading) Usage {
 	d := n.at.Sub(before.at).Seconds()
 	for bound, count := range n.commits {

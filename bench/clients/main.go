@@ -1,6 +1,6 @@
 // Command clients makes load by clients of the Go SDK, as an application has them. Pairs of users write to each
 // other over one connection each, and each user has to get all messages of the other one, in order. It prints the
-// CPU time of the clients for each message. The script run also does this with the TypeScript SDK.
+// CPU time of the clients for each message. The script bench/clients/run does the same with the TypeScript SDK too.
 //
 //	clients URL MESSAGES < tokens    lines "user token", two users each make a pair
 package main
@@ -63,7 +63,7 @@ func run() error {
 	return nil
 }
 
-// play runs one user.
+// play sends the messages of one user and receives those of peer. It adds to wrong the messages that came out of order.
 func play(url, token, peer string, messages int, wrong *atomic.Int64) error {
 	c, err := petrel.New(petrel.Options{URL: url, Token: petrel.StaticToken(token)})
 	if err != nil {

@@ -59,7 +59,7 @@ const (
 	Worse        Verdict = "worse"
 	Same         Verdict = "no difference shown"
 	TooFewRuns   Verdict = "too few runs" // for a verdict
-	shownNowhere Verdict = ""             // neither has measured it
+	shownNowhere Verdict = ""             // in at least one of the sets no run has measured the figure; it is not shown
 )
 
 // Difference is a condition that is not the same in all runs.
@@ -131,7 +131,7 @@ func summary(s *benchmath.Sample) Summary {
 	out := Summary{Runs: n, Low: s.Values[0], High: s.Values[n-1]}
 	m := benchmath.AssumeNothing.Summary(s, confidence)
 	out.Median = m.Center
-	if m.Confidence >= confidence && m.Lo >= out.Low && m.Hi <= out.High { // else the range is without bound
+	if m.Confidence >= confidence && m.Lo >= out.Low && m.Hi <= out.High { // else too few runs
 		out.Low, out.High = m.Lo, m.Hi
 	}
 	return out

@@ -42,12 +42,12 @@ func NewHistory(runs []Run) *History {
 	return h
 }
 
-// columns are the figures that a line shows.
+// columns are the names of the figures that a line shows.
 var columns = []string{"accepted_per_s", "accepted_per_cpu_s", "delivered_per_cpu_s", "p50", "p99",
 	"bytes_per_connection", "disk_bytes_per_message"}
 
-// WriteText writes the history for people: a table for each series, without figures that none of its runs
-// has.
+// WriteText writes the history for people: a table for each series, with the columns that at least one of its runs has
+// measured.
 func (h *History) WriteText(w io.Writer) error {
 	for i, s := range h.Series {
 		if i > 0 {

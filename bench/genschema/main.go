@@ -1,6 +1,6 @@
 // Command genschema writes the JSON Schema of the reports of `petrel bench --json` to the file in its argument.
-// Run it in the top folder of the tree: it takes the descriptions from the comments of the source. The server
-// does not use its dependency.
+// Run it in the top folder of the tree: it takes the descriptions from the comments of the source. Only this command
+// imports invopop/jsonschema; the server does not.
 package main
 
 import (

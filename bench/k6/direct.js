@@ -1,5 +1,5 @@
-// Pairs of users write to each other over WebSocket: each sends RATE messages a second, whether
-// the server keeps up or not, for SECONDS, and has to get all of the other one, each once.
+// Pairs of users write to each other over WebSocket. For SECONDS, each user sends RATE messages a
+// second, even if the server cannot keep up, and has to get all messages of the other user once.
 //
 //   k6 run -e PETREL_ADMIN_KEY=… -e PAIRS=50 -e RATE=10 -e SECONDS=30 bench/k6/direct.js
 import exec from 'k6/execution'
@@ -27,7 +27,7 @@ export default function ({ users, begin }) {
 
   const client = connect(users[n], {
     greeted() {
-      // Sends are due at fixed moments, and delivery times begin there: a stall of the server shows.
+      // Sends are due at fixed moments, and delivery times count from these, so they show a stall.
       const send = () => {
         const now = Date.now()
         for (; sent < messages && begin + (sent * 1000) / rate <= now; sent++) {

@@ -1,5 +1,6 @@
-// What the scripts of this folder share: calls of the HTTP API, and a small client that speaks
-// JSON over WebSocket, written from proto/README.md. It repairs what it misses, as every client has to.
+// Functions that the scripts of this folder share: calls of the HTTP API, and a small client that
+// speaks JSON over WebSocket, written from proto/README.md. The client reads missed messages from
+// the history, as every client has to.
 import { WebSocket } from 'k6/experimental/websockets'
 import http from 'k6/http'
 import { Counter, Trend } from 'k6/metrics'
@@ -9,8 +10,8 @@ const key = __ENV.PETREL_ADMIN_KEY
 
 export const acked = new Counter('petrel_acked') // messages that are durable
 export const delivered = new Counter('petrel_delivered')
-export const lost = new Counter('petrel_lost') // were due, and did not come
-export const duplicate = new Counter('petrel_duplicate') // came twice
+export const lost = new Counter('petrel_lost') // messages that were due and did not come
+export const duplicate = new Counter('petrel_duplicate') // messages that came twice
 export const refused = new Counter('petrel_refused') // error frames, and calls without a good answer
 export const broken = new Counter('petrel_broken') // connections that ended before the end
 export const ackTime = new Trend('petrel_ack_time', true) // from a send to its ack

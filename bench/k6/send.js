@@ -1,6 +1,6 @@
-// A back end sends for its users over HTTP, RATE messages a second for SECONDS, whether the
-// server keeps up or not. Each is answered when it is durable. One of the hundred users looks at what has come
-// for them: all of it, each once.
+// A back end sends for its users over HTTP: RATE messages a second for SECONDS, even if the server
+// cannot keep up. The server answers each when it is durable. Afterwards one of the hundred users
+// reads the messages for this user; missing ones count as lost.
 //
 //   k6 run -e PETREL_ADMIN_KEY=… -e RATE=500 -e SECONDS=30 bench/k6/send.js
 import exec from 'k6/execution'

@@ -17,7 +17,7 @@ import (
 //go:embed page.html
 var page []byte
 
-// place is the position of the data in a page.
+// place is the text of the page that the data replaces.
 var place = []byte("<!--data-->")
 
 // data is the content of a page. Besides Kind, only the fields of that kind are set.

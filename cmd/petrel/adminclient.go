@@ -145,8 +145,8 @@ func addressOf(link string) string {
 // redemptions bounds the attempts to redeem a link while the server does not answer.
 const redemptions = 3
 
-// redeem turns a setup link, or its one-time code, into an admin key and keeps the key in the data folder. It
-// calls the server at the address in the link, unless another one was named.
+// redeem exchanges a setup link, or its one-time code, for an admin key and keeps the key in the data folder. It calls
+// the server at the address in the link, unless --admin-server or PETREL_ADMIN_SERVER names one.
 func (c *cli) redeem(ctx context.Context, t target, link string) (string, error) {
 	if addr := addressOf(link); addr != "" && cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")) == "" {
 		t.admin = addr
@@ -164,14 +164,14 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.admin)
 	q := &petrelv1.RedeemRequest{Code: code, RequestId: rand.Text()}
 	r, err := api.Redeem(ctx, connect.NewRequest(q))
-	// the server may have made the key and used up the code: with the same request id it answers the same
+	// The server may have made the key before the answer was lost. It answers the same request id with the same key.
 	for n := 1; n < redemptions && connect.CodeOf(err) == connect.CodeUnavailable; n++ {
 		r, err = api.Redeem(ctx, connect.NewRequest(q))
 	}
 	if err != nil {
 		f := fromServer(t.admin, "redeem the setup link", err)
 		if f.code == string(im.CodeSetupClosed) {
-			// Another process may have been faster, in this folder.
+			// Another process on this folder may have redeemed the link, and kept the key.
 			if key, err := readSecret(filepath.Join(t.data, adminKeyName)); err == nil {
 				return key, nil
 			}
@@ -185,7 +185,8 @@ func (c *cli) redeem(ctx context.Context, t target, link string) (string, error)
 	return r.Msg.AdminKey, nil
 }
 
-// readSecret reads a file that holds one secret and that nobody else may read.
+// readSecret reads a file that holds one secret. If others than its owner can read the file, it returns a fault with
+// the code open_secret.
 func readSecret(name string) (string, error) {
 	i, err := os.Stat(name)
 	if err != nil {
@@ -257,8 +258,8 @@ func keepSecret(data, name, secret string) error {
 	return s.write(secret)
 }
 
-// giveTo gives the secret, and the folders between, to the owner of the data folder. Only root can, so for others
-// it does nothing. The secret is below the data folder.
+// giveTo makes the owner of the data folder the owner of the secret's file, which is below it, and of the folders in
+// between. Only root can do that: for other users giveTo does nothing.
 func (s *secretFile) giveTo(data string) error {
 	i, err := os.Stat(data)
 	if err != nil {
@@ -268,7 +269,7 @@ func (s *secretFile) giveTo(data string) error {
 	if !ok || os.Geteuid() != 0 || owner.Uid == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(data) // a link in the folder leads nowhere else
+	root, err := os.OpenRoot(data) // a link in the folder cannot lead out of it
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
-// defaultRate is the rate at which a backup reads: a server on the same disk does not feel it.
+// defaultRate is the highest rate at which a backup reads. It is low enough for a server on the same disk.
 const defaultRate = "50MB/s"
 
 func newBackup(c *cli) *cobra.Command {
@@ -122,7 +122,7 @@ func (c *cli) noteBackup(cmd *cobra.Command, b *petrelv1.BackupInfo) {
 	}
 	if _, err := os.Stat(filepath.Join(t.data, adminKeyName)); err != nil && c.adminKeyFile == "" &&
 		c.getenv("PETREL_ADMIN_KEY") == "" {
-		return // a setup link is not to be redeemed for this
+		return // without a key, c.admin would redeem the setup link just for this
 	}
 	api, err := c.admin(cmd.Context(), t)
 	if err == nil {
@@ -154,7 +154,7 @@ func (c *cli) storeOptions(conf *config.Config) pebblestore.Options {
 	}
 }
 
-// checkpoint asks the server of the data folder for a checkpoint.
+// checkpoint asks the server for a checkpoint of its store, and returns the name of its folder.
 func (c *cli) checkpoint(ctx context.Context, cmd *cobra.Command) (string, error) {
 	t, err := c.target(cmd)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *cli) checkpoint(ctx context.Context, cmd *cobra.Command) (string, error
 	if err != nil {
 		return "", err
 	}
-	// It may take longer than other calls.
+	// This call has no time limit: a checkpoint may take longer than callTimeout.
 	api := &admin{AdminServiceClient: petrelv1connect.NewAdminServiceClient(&http.Client{}, t.admin,
 		sdk.Credentials(sdk.StaticToken(key))), url: t.admin}
 	r, err := call(ctx, api, "ask the server for a checkpoint", api.CreateCheckpoint,
@@ -189,7 +189,7 @@ func inside(path, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// parseRate reads bytes per second.
+// parseRate parses a rate like 50MB/s, 64MiB or 0 into bytes per second.
 func parseRate(s string) (int64, error) {
 	text := strings.TrimSuffix(s, "/s")
 	for i, unit := range []string{"kB", "MB", "GB"} {
@@ -222,7 +222,8 @@ func amount(n int64) string {
 // progressEvery is the interval of the progress lines.
 const progressEvery = 2 * time.Second
 
-// progress returns a function that prints for people, on the error output, how far an action is; nil with --json.
+// progress returns a function that prints on the standard error, at most once in progressEvery, how many bytes are done
+// and at which rate; nil with --json. If done falls, a new action has begun, and the rate is counted anew.
 func (c *cli) progress(verb string) func(done, total int64) {
 	if c.json {
 		return nil
@@ -247,10 +248,10 @@ func (c *cli) progress(verb string) func(done, total int64) {
 	}
 }
 
-// badBackup returns the fault of a backup or a restore.
+// badBackup returns the fault for an error of a backup, a restore or a check of backups.
 func badBackup(err error) error {
 	if f, ok := errors.AsType[*fault](err); ok {
-		return f // a server's, or usage
+		return f // from a call of the server, or of usage
 	}
 	if _, ok := errors.AsType[*pebblestore.BadBackup](err); ok {
 		return &fault{exit: exitViolated, code: "bad_backup", what: "the backup is not as it was made",
@@ -298,7 +299,7 @@ func newBackupVerify(c *cli) *cobra.Command {
 				if err := c.print(line, line.write); err != nil {
 					return err
 				}
-				// a server of this folder runs
+				// the file says that a server runs on this folder, or that it was killed
 				if _, err := os.Stat(filepath.Join(conf.Store.Dir, addressesName)); err == nil {
 					problems := strings.Join(v.Problems, "; ")
 					c.noteBackup(cmd, &petrelv1.BackupInfo{

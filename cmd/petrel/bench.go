@@ -37,7 +37,7 @@ func newBench(c *cli) *cobra.Command {
 			"  petrel bench compare before.json after.json", below...)
 }
 
-// benchRun is one run as given on the command line.
+// benchRun has the parameters of a command that makes one or several runs.
 type benchRun struct {
 	params  bench.Params
 	targets string
@@ -99,7 +99,8 @@ func addOptions(fs *pflag.FlagSet, options []bench.Option) {
 	}
 }
 
-// addFlags adds the flags of a scenario: its options, --shape, --find-max, --target and those of the files.
+// addFlags adds the flags of a scenario: its options, those of the files and, for the scenarios that have them,
+// --shape, --find-max and --target.
 func (r *benchRun) addFlags(cmd *cobra.Command, s *bench.Scenario) {
 	fs := cmd.Flags()
 	addOptions(fs, r.params.All())
@@ -157,7 +158,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	return r.verdict(found, len(report.Overloaded) > 0 && report.Audit.Findings.Clean())
 }
 
-// findMax searches for the highest rate that meets the targets.
+// findMax searches for the highest rate that meets the targets, and writes the report of the search.
 func (r *benchRun) findMax(cmd *cobra.Command, c *cli, p bench.Params, targets bench.Targets) (err error) {
 	if r.targets == "" {
 		if targets, err = bench.ParseTargets(defaultKnee); err != nil {
@@ -227,7 +228,8 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 	return r.verdict(found, false)
 }
 
-// verdict converts the findings of a run into the command's error.
+// verdict converts the errors of a run into the error of the command, nil if there are none. Codes: overloaded,
+// violated.
 func (r *benchRun) verdict(err error, overloaded bool) error {
 	if err == nil {
 		return nil
@@ -245,7 +247,7 @@ func (r *benchRun) verdict(err error, overloaded bool) error {
 // figures are the results of one or several runs.
 type figures interface{ WriteText(io.Writer) error }
 
-// operator returns the operators' address of the server in --url, and their key.
+// operator returns the address of the admin API of the server in --url, and the admin key. It sets c.server to --url.
 func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err error) {
 	c.server = r.params.URL
 	t, err := c.target(cmd)
@@ -258,7 +260,7 @@ func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err er
 	return t.admin, key, err
 }
 
-// check returns an error for a file whose folder does not exist: before a run and not after it.
+// check returns an error for a file whose folder does not exist, so that a command fails before a run and not after it.
 func (f *files) check() error {
 	for _, name := range []string{f.json, f.html} {
 		if name == "" || name == "-" {
@@ -272,8 +274,8 @@ func (f *files) check() error {
 	return nil
 }
 
-// write writes a report to the files, and for people to the standard output, or to the standard error if a file
-// is the standard output.
+// write writes a report to the files. As text for people it writes the report to the standard output, or to the
+// standard error if a file is the standard output.
 func (f *files) write(found figures, page func(io.Writer) error, c *cli) error {
 	if isTerminal(c.err) {
 		fmt.Fprintln(c.err) // after the last line of progress
@@ -286,7 +288,7 @@ func (f *files) write(found figures, page func(io.Writer) error, c *cli) error {
 		f.to(c, f.html, page), found.WriteText(text))
 }
 
-// to writes one file.
+// to calls write with the file of this name: - is the standard output, and for an empty name it does nothing.
 func (f *files) to(c *cli, name string, write func(io.Writer) error) error {
 	switch name {
 	case "":
@@ -309,7 +311,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// benchProgress prints the progress of a run on standard error.
+// benchProgress returns a function that prints the progress of a run on the standard error.
 func (c *cli) benchProgress() func(bench.Progress) {
 	return bench.Draw(bare(c.err), isTerminal(c.err))
 }

@@ -72,8 +72,8 @@ func newBenchHistory(c *cli) *cobra.Command {
 	return cmd
 }
 
-// pageOfOther returns a function that writes the page of a report that is not of a run: of an estimate, or of
-// openim-reliability. It returns nil for other files.
+// pageOfOther returns a function that writes the page of a report of an estimate or of openim-reliability. It returns
+// nil for all other files, and for a file that it cannot read.
 func pageOfOther(file string) func(io.Writer) error {
 	b, err := os.ReadFile(file) // of a folder it fails
 	if err != nil {
@@ -127,8 +127,8 @@ func newBenchPage(c *cli) *cobra.Command {
 	return cmd
 }
 
-// commandLine returns the command line that repeats this command, without the files for the report, and without
-// flags that may hold a key or a password.
+// commandLine returns the command line that repeats this command, for reports. It leaves out --json, --html, --dir and
+// the flags of the admin key, and writes URL in place of the address of a database, which may hold a password.
 func commandLine(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

@@ -13,8 +13,8 @@ import (
 	"github.com/petrel-im/petrel/bench"
 )
 
-// preset sets the parameters to those of the requested shape, scales them, and then sets those again that were
-// given by a flag.
+// preset sets the parameters to those of the requested shape, scales them, and then sets those again that a flag gives.
+// It also checks --scale and the folders of the files.
 func (r *benchRun) preset(cmd *cobra.Command) error {
 	p, err := bench.ShapeParams(r.params.Scenario, r.params.Shape)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *benchRun) preset(cmd *cobra.Command) error {
 	return nil
 }
 
-// publishedOf lists the published tests of a scenario.
+// publishedOf returns a text for the help that lists the published tests of a scenario; "": there are none.
 func publishedOf(scenario string) string {
 	var lines []string
 	for _, p := range bench.AllPublished() {

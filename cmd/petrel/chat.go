@@ -54,7 +54,7 @@ func newChat(c *cli) *cobra.Command {
 				err = l.client.While(cmd.Context(), l.run)
 			}
 			if err = errors.Join(err, o.Store.Close()); err == nil || cmd.Context().Err() != nil {
-				return nil // or the person has ended it
+				return nil // an end by Ctrl-C is no error
 			}
 			return fromServer(t.url, "chat", err)
 		}),
@@ -67,7 +67,8 @@ func newChat(c *cli) *cobra.Command {
 	return cmd
 }
 
-// chatOptions returns the options of the client. The caller closes the store.
+// chatOptions returns the options of the client, with --login after a login. Without an error, the caller closes
+// Options.Store.
 func (c *cli) chatOptions(ctx context.Context, t target, as *session, login bool) (sdk.Options, error) {
 	o := sdk.Options{URL: t.url, DeviceKind: "terminal", Client: "petrel-chat/" + version, JSON: as.codec == "json",
 		NetDial: c.dial, Store: sdk.NewMemory()}
@@ -110,13 +111,13 @@ func (c *cli) chatOptions(ctx context.Context, t target, as *session, login bool
 	return o, nil
 }
 
-// chatDir returns the folder for the stores of the users of one server and tenant. It is in the data folder, if
-// that is on this host, and else in the configuration folder of this user.
+// chatDir returns the folder for the stores of the users of one server and tenant. It is in the data folder if that
+// exists on this host, otherwise in the configuration folder of the person who runs the command.
 func chatDir(t target, tenant string) string {
 	dir := t.data
 	if _, err := os.Stat(dir); err != nil {
-		home, _ := os.UserConfigDir() // "" is this folder
-		u, _ := url.Parse(t.url)      // as target has checked it
+		home, _ := os.UserConfigDir() // with an error "", which is the working folder
+		u, _ := url.Parse(t.url)      // cannot fail: target has checked it
 		dir = filepath.Join(home, "petrel", strings.ReplaceAll(u.Host, ":", "_"))
 	}
 	return filepath.Join(dir, "chat", cmp.Or(tenant, "default"))

@@ -44,7 +44,7 @@ func newCheck(c *cli) *cobra.Command {
 	return cmd
 }
 
-// judge checks the op logs in files.
+// judge checks the op logs in the named files. Op logs without any message are an error.
 func judge(names []string, o checker.Options) (*checker.Report, error) {
 	var logs []checker.Log
 	for _, name := range names {

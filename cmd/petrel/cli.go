@@ -34,7 +34,7 @@ type cli struct {
 	out io.Writer // like err a terminal.Writer: texts of users do not steer a terminal
 	err io.Writer
 
-	flush func() // writes what out and err have buffered; nil: they do not buffer
+	flush func() // writes the buffers of out and err, for at most lastWords each; nil: they have none
 
 	// dial connects clients; nil: by the network.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -47,7 +47,8 @@ type cli struct {
 	adminKeyFile string
 }
 
-// command makes the RunE of a command. An error that is no fault becomes one with the code failed.
+// command makes the RunE of a command from do. If do returns an error that is no fault, RunE returns a fault with the
+// code failed.
 func command(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := do(cmd, args); err != nil {
@@ -57,7 +58,7 @@ func command(do func(cmd *cobra.Command, args []string) error) func(*cobra.Comma
 	}
 }
 
-// group makes a command that only has commands below it.
+// group makes a command that only has commands below it. By itself it prints its help.
 func group(use, short, example string, below ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Example: example, Args: cobra.NoArgs,
@@ -83,11 +84,12 @@ var listText = strings.NewReplacer("[", "", "]", "", `", "`, ",", `"`, "")
 // options returns the options of the configuration. Several commands have a flag for each of them.
 var options = sync.OnceValue(config.Options)
 
-// addOptionFlags gives cmd one flag for each option of the configuration.
+// addOptionFlags adds to fs a flag for each option of the configuration except store.dir, whose flag --data all
+// commands have.
 func addOptionFlags(fs *pflag.FlagSet) {
 	for _, o := range options() {
 		name := config.FlagName(flagOption(o))
-		if name == "data" { // is there for all commands
+		if name == "data" { // newRoot adds it for all commands
 			continue
 		}
 		def := listText.Replace(o.Default)
@@ -113,7 +115,7 @@ func flagOption(o config.Value) string {
 // noWeb is the short form of --web-enabled=false.
 const noWeb = "no-web"
 
-// optionFlag keeps the text of a flag; the configuration judges it.
+// optionFlag keeps the text of a flag. config.Load checks the text.
 type optionFlag struct{ value string }
 
 func (f *optionFlag) String() string     { return f.value }
@@ -125,8 +127,8 @@ func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
 	return c.loadAgain(cmd, "")
 }
 
-// loadAgain reads the configuration as load does. file is the configuration file of the first time, which must
-// still be there: without it everything would be at its default.
+// loadAgain reads the configuration as load does. file names the configuration file that the first load has read; ""
+// stands for none. If that file is gone, loadAgain returns an error: without it everything would be at its default.
 func (c *cli) loadAgain(cmd *cobra.Command, file string) (*config.Config, error) {
 	given := map[string]string{}
 	for _, o := range options() {
@@ -212,7 +214,8 @@ func sameWay(cmd *cobra.Command, command string) string {
 	return line
 }
 
-// sameServer tells whether two URLs lead to the same server of this host, or are equal.
+// sameServer tells whether two URLs have the same scheme and port, and the same host. All loopback addresses count as
+// one host.
 func sameServer(a, b string) bool {
 	u, err := url.Parse(a)
 	v, e := url.Parse(b)
@@ -222,9 +225,10 @@ func sameServer(a, b string) bool {
 	return u.Hostname() == v.Hostname() || config.Loopback(withPort(u)) && config.Loopback(withPort(v))
 }
 
-// localURLs returns the addresses for users and operators of the server of this host. If its file is in the data
-// folder, they are from there: flags may have given the server other addresses than the configuration. Otherwise
-// they are from the configuration. gone says that the server that wrote the file runs no more.
+// localURLs returns the addresses for users and operators of the server of this host. It takes them from the file
+// addresses in the data folder, which the server writes: flags may have given the server other addresses than the
+// configuration has. If that file is missing or cannot be read, it takes them from the configuration. gone says that
+// the server that wrote the file runs no more.
 func localURLs(conf *config.Config) (public, admin string, gone bool, err error) {
 	var running struct{ HTTP, Admin string }
 	name := filepath.Join(conf.Store.Dir, addressesName)
@@ -242,19 +246,19 @@ func localURLs(conf *config.Config) (public, admin string, gone bool, err error)
 	return public, cmp.Or(running.Admin, public), !locked(name), nil
 }
 
-// locked tells whether the server that wrote the file of its addresses still runs: it has a lock on it, which
+// locked tells whether the server that wrote the file addresses still runs. The server holds a lock on the file, which
 // the system removes when the process ends.
 func locked(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
-		return true // it has just been removed, and a call will tell
+		return true // the file was just removed; if the server is gone, the next call fails
 	}
 	defer func() { _ = f.Close() }() // read-only; ends the lock
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-// localAdminURL returns the operators' address of a server with this configuration, from its own host. If
-// listen.admin is empty, it returns that of listen.http, which refuses the methods that are only for operators.
+// localAdminURL returns the URL by which its own host reaches listen.admin of a server with this configuration. If
+// listen.admin is empty, it returns that of listen.http, which does not serve the scopes server, backup and admin.
 func localAdminURL(conf *config.Config) string {
 	if conf.Listen.Admin == "" {
 		return localURL(conf)
@@ -266,7 +270,7 @@ func localAdminURL(conf *config.Config) string {
 	return urlOf(scheme, conf.Listen.Admin)
 }
 
-// localURL returns the address of a server with this configuration, from its own host.
+// localURL returns the URL by which its own host reaches listen.http of a server with this configuration.
 func localURL(conf *config.Config) string {
 	scheme := "http"
 	if conf.TLS.On() {
@@ -307,7 +311,7 @@ func readsTerminal(r io.Reader) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// bare returns the writer below w, for bytes that are no text, and for output that moves the cursor itself.
+// bare returns the innermost writer that w wraps, for bytes that are no text, and for output that moves the cursor.
 func bare(w io.Writer) io.Writer {
 	for {
 		wrapped, ok := w.(interface{ Unwrap() io.Writer })
@@ -318,11 +322,11 @@ func bare(w io.Writer) io.Writer {
 	}
 }
 
-// buffer puts buffers before the output of the command. So the reader of the output can neither block the command
-// nor end it by a SIGPIPE. It returns the buffer of c.err.
+// buffer puts buffers before c.out and c.err. So the reader of the output can neither block the command nor end it by a
+// SIGPIPE. It sets c.flush, and returns the buffer of c.err.
 func (c *cli) buffer() *logbuffer.Writer {
 	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE) // a write to a pipe without a reader is an error then
+	signal.Notify(pipes, syscall.SIGPIPE) // so a write to a pipe without a reader returns an error
 	out, err := logbuffer.New(bare(c.out)), logbuffer.New(bare(c.err))
 	c.out, c.err = terminal.NewWriter(out), terminal.NewWriter(err)
 	c.flush = func() {
@@ -334,7 +338,7 @@ func (c *cli) buffer() *logbuffer.Writer {
 	return err
 }
 
-// lastWords bounds how long an ending command waits for the reader of its output.
+// lastWords bounds how long an ending command waits for the reader of c.out, and then for that of c.err.
 const lastWords = time.Second
 
 // isTerminal tells whether w is a terminal.

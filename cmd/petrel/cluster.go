@@ -90,7 +90,7 @@ func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
 	for _, n := range s.Nodes {
 		_ = t.row(n, n.Node, nodeState(n), strings.Join(n.Roles, ","), orDash(n.Version), date(n.StartedMs),
 			strconv.Itoa(int(n.Owned)), strconv.Itoa(int(n.Share)),
-			// to the terminal
+			// row writes only with --json, so it cannot fail here
 			(time.Duration(n.SilentMs) * time.Millisecond).String(), orDash(strings.Join(n.Addresses, " ")))
 	}
 	_ = t.end()
@@ -115,7 +115,8 @@ func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
 	}
 }
 
-// nodeState returns the worst known state of a node.
+// nodeState returns a word for the state of a node: of those that hold, the first of gone, unreachable and draining,
+// otherwise ok.
 func nodeState(n *petrelv1.ClusterNode) string {
 	switch {
 	case !n.Alive:
@@ -234,7 +235,8 @@ func newClusterMove(c *cli) *cobra.Command {
 	return cmd
 }
 
-// waiting prints every 5 s, for people, on the error output, what goes on and for how long, until stop is called.
+// waiting prints every 5 s on the standard error what the command does and for how long, until stop is called. With
+// --json it prints nothing.
 func (c *cli) waiting(ctx context.Context, doing string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -283,8 +283,8 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	eventually.Receive(t, "the end of tail", seen).want(t, exitOK, "bob: from the edge")
 }
 
-// TestRestoredDatabasesGetANewHistory: two databases that are not of the same
-// time any more are refused, until both have a new history id.
+// TestRestoredDatabasesGetANewHistory checks that a server refuses two databases of different times until both have a
+// new history id.
 func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
@@ -481,8 +481,8 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 	}
 }
 
-// A PostgreSQL that is too old is not at hand: pgstore's TestStartSaysWhatToDo
-// raises the limit, and the fault is made of what it returns.
+// The tests have no PostgreSQL that is too old. In pgstore, TestStartSaysWhatToDo raises the limit of the version; here
+// the fault is made of an error like the one that pgstore then returns.
 func TestOldPostgreSQLIsAFault(t *testing.T) {
 	err := cannotServe(&pgstore.Problem{Code: "database_unusable", What: "PostgreSQL 14.1 is too old", Fix: "Petrel needs 15 or newer"})
 	f, ok := errors.AsType[*fault](err)

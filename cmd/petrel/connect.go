@@ -12,7 +12,7 @@ import (
 	sdk "github.com/petrel-im/petrel/sdk/go"
 )
 
-// session has the flags that say as which user, and how, a command connects.
+// session has the flags for the connection of a command: its user, its tenant, its token and its codec.
 type session struct {
 	as        string
 	tenant    string
@@ -28,8 +28,8 @@ func (s *session) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&s.codec, "codec", "protobuf", "json or protobuf")
 }
 
-// options returns the options of a client. It shows messages to an operator, not to the user, so it does not
-// report them as delivered.
+// options returns the options of a client, with the token of the user. The client does not report messages as
+// delivered: it shows them to an operator, not to the user.
 func (s *session) options(c *cli, t target) (sdk.Options, error) {
 	o := sdk.Options{URL: t.url, Device: "cli", DeviceKind: "cli", Client: "petrel-cli/" + version,
 		Newest: -1, ManualDelivered: true, NetDial: c.dial}
@@ -45,7 +45,7 @@ func (s *session) options(c *cli, t target) (sdk.Options, error) {
 	return o, err
 }
 
-// check refuses user ids and tenant names that are not valid, before they become parts of a path.
+// check returns an error of usage if --as or --tenant is not valid. Callers put both into paths.
 func (s *session) check() error {
 	if s.as != "" {
 		if err := im.User(s.as).Check(); err != nil {

@@ -27,7 +27,7 @@ var roles = map[string]petrelv1.Role{
 	"owner":  petrelv1.Role_ROLE_OWNER,
 }
 
-// parseMembers reads USER or USER:ROLE.
+// parseMembers parses arguments like USER and USER:ROLE. Without a role the user is a member.
 func parseMembers(args []string) ([]*petrelv1.MemberRef, error) {
 	members := make([]*petrelv1.MemberRef, len(args))
 	for i, a := range args {

@@ -51,7 +51,7 @@ func newConvList(c *cli) *cobra.Command {
 	return cmd
 }
 
-// convName names the conversation s in words.
+// convName returns a name of the conversation s for people.
 func convName(s *petrelv1.ConvState) string {
 	switch {
 	case s.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT:
@@ -62,7 +62,8 @@ func convName(s *petrelv1.ConvState) string {
 	return "(without title)"
 }
 
-// table prints rows for people, or each as a line of JSON.
+// table prints rows as a table for people, all of them at the end. With --json it prints each row as a line of JSON at
+// once.
 type table struct {
 	c     *cli
 	rows  [][]string
@@ -87,7 +88,7 @@ func (t *table) add(cells []string) {
 	t.rows = append(t.rows, cells)
 }
 
-// row adds a row: m as JSON, or the cells.
+// row adds the cells as a row. With --json it writes m instead.
 func (t *table) row(m proto.Message, cells ...any) error {
 	if t.c.json {
 		return writeLine(t.c.out, m)
@@ -100,7 +101,7 @@ func (t *table) row(m proto.Message, cells ...any) error {
 	return nil
 }
 
-// end prints the rows.
+// end prints the table; with --json nothing.
 func (t *table) end() error {
 	var b strings.Builder
 	for _, cells := range t.rows {
@@ -277,8 +278,8 @@ func newConvExport(c *cli) *cobra.Command {
 	return cmd
 }
 
-// export writes the entries above q.History.After, and moves After past them. It ends at the head that the first
-// page names, however fast others write.
+// export writes the entries above q.History.After to w, and sets After to the seq of the last one written. It ends at
+// the head that the first page names, even if others go on writing. n is the number of entries written.
 func export(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest, w io.Writer) (n int, err error) {
 	h := q.History
 	end := uint64(0)

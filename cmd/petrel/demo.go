@@ -58,7 +58,7 @@ func newDemo(c *cli) *cobra.Command {
 	}
 }
 
-// withPort returns host:port of u, with port 0 if u names none: callers only look at the host.
+// withPort returns host:port of u. If u has no port, the port is 0: callers only use the host.
 func withPort(u *url.URL) string {
 	if u.Port() == "" {
 		return u.Host + ":0"
@@ -82,7 +82,7 @@ type demoLink struct {
 	URL  string `json:"url"`
 }
 
-// link makes links for the users if the web chat is there.
+// link asks the server for a file of the web chat. If it is there, link makes a link to the web chat for each user.
 func (s *seeded) link(ctx context.Context, public string) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, public+"/sw.js", nil)
 	if err != nil {
@@ -189,7 +189,8 @@ func parseDemoConv(line string, words []string) (demoConv, error) {
 	return demoConv{key: "demo-" + words[2], Title: parts[1], With: strings.Join(names, " "), members: members}, err
 }
 
-// seed makes the users and conversations, and plays the conversations.
+// seed makes the users and conversations on an empty server, and plays the conversations. It keeps the tokens of the
+// users in the data folder.
 func seed(ctx context.Context, api *admin) (*seeded, error) {
 	if err := checkEmpty(ctx, api); err != nil {
 		return nil, err
@@ -225,7 +226,7 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 		v.Conv = g.Conv
 	}
 	d := &demo{api: api, tokens: tokens, messages: petrelv1connect.NewMessageServiceClient(httpClient(), api.public)}
-	var playing errgroup.Group // side by side: each message waits for the disk
+	var playing errgroup.Group // in parallel: each message waits for the disk
 	for i := range convs {
 		playing.Go(func() error { return d.play(ctx, &convs[i]) })
 	}
@@ -238,7 +239,7 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 	return s, nil
 }
 
-// checkEmpty refuses a server in use.
+// checkEmpty returns a fault with the code not_empty if the server has a user.
 func checkEmpty(ctx context.Context, api *admin) error {
 	r, err := call(ctx, api, "list users", api.ListUsers, &petrelv1.ListUsersRequest{Limit: 1})
 	if err != nil || len(r.Users) == 0 {
@@ -295,7 +296,7 @@ func (d *demo) play(ctx context.Context, v *demoConv) error {
 			v.sent++
 		}
 	}
-	var reading errgroup.Group // at once: the cursors of a conversation are stored once a second (P-8.6)
+	var reading errgroup.Group // in parallel: the server stores the cursors of a conversation once a second (P-8.6)
 	for user, seq := range seen {
 		reading.Go(func() error { return d.read(ctx, v.Conv, seq, user) })
 	}

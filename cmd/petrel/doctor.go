@@ -85,7 +85,7 @@ func newDoctor(c *cli) *cobra.Command {
 	return cmd
 }
 
-// pronounce prints verdicts, and returns the first failure as an error.
+// pronounce prints verdicts. If one has the state fail, it returns the first such verdict as an error.
 func (c *cli) pronounce(vs []verdict, failed string) error {
 	if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
 		return err
@@ -129,7 +129,7 @@ func checkStore(conf *config.Config, o pebblestore.Options) verdict {
 		v.Found, v.Fix = err.Error(), "stop the server first; while it runs, /readyz names the damage that it has found"
 	case got.Refused != nil:
 		v.Found, v.Fix = got.Refused.Error(), ""
-		if i := strings.LastIndex(v.Found, "; "); i >= 0 { // as a start says it, see cannotServe
+		if i := strings.LastIndex(v.Found, "; "); i >= 0 { // the remedy, see cannotServe
 			v.Found, v.Fix = v.Found[:i], v.Found[i+2:]
 		}
 	case len(got.Damage) > 0:
@@ -168,7 +168,8 @@ func examine(ctx context.Context, conf *config.Config) []verdict {
 	return append(vs, checkClock())
 }
 
-// checkDatabases checks that a server could use the databases of store.postgres.
+// checkDatabases checks that a server could use the databases of store.postgres, and warns of an embedded store in the
+// data folder.
 func checkDatabases(ctx context.Context, conf *config.Config) verdict {
 	err := pgstore.Check(ctx, pgstore.Options{DSNs: conf.Store.Postgres, RequireStandby: conf.Store.RequireStandby})
 	if p, ok := errors.AsType[*pgstore.Problem](err); ok {
@@ -270,7 +271,7 @@ func checkFiles(conf *config.Config) verdict {
 	files, err := app.ShareFiles(limit, conf)
 	v.Found = fmt.Sprintf("limit %d: room for %d connections", limit, max(files.Connections, 0))
 	switch {
-	case err != nil: // the server says the same, and does not start
+	case err != nil: // with this limit the server does not start either
 		v.State = stateFail
 		_, v.Fix, _ = strings.Cut(err.Error(), "; ")
 	case conf.Limits.Connections > int64(files.Connections):
@@ -286,8 +287,8 @@ func checkFiles(conf *config.Config) verdict {
 	return v
 }
 
-// checkPorts checks the addresses of the configuration. While a server runs on the data folder, it checks those
-// in the file of the server: flags may have given it others.
+// checkPorts checks the addresses of the configuration. While a server runs on the data folder, it checks the addresses
+// in the file that the server wrote: flags may have given the server others.
 func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
 	listen := []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP},
 		{"admin port", conf.Listen.Admin}}
@@ -296,7 +297,7 @@ func checkPorts(ctx context.Context, conf *config.Config) (vs []verdict) {
 		if err == nil && !gone {
 			listen[0].addr, listen[2].addr = hostOf(public), hostOf(admin)
 			if !isPetrel(listen[1].addr) {
-				listen[1].addr = "" // the file does not have the address of TCP
+				listen[1].addr = "" // the server may listen on another TCP port, which the file does not name
 			}
 		}
 	}
@@ -331,8 +332,9 @@ func checkPort(ctx context.Context, conf *config.Config, name, addr string) verd
 		Fix: "stop the program that listens there, or choose another address"}
 }
 
-// isPetrel tells whether the listener on addr speaks our protocol, with TLS or without: it answers an unknown
-// first byte by unknown_codec (P-1.3), and an HTTP request by the version (P-10.5).
+// isPetrel tells whether the listener on addr speaks our protocol, with TLS or without. It sends an HTTP request for
+// /version. An HTTP port answers with the version (P-10.5). For a TCP port the request begins with an unknown first
+// byte, so the answer is unknown_codec (P-1.3).
 func isPetrel(addr string) bool {
 	const limit = 2 * time.Second
 	plain := net.Dialer{Timeout: limit}
@@ -358,7 +360,7 @@ func answersAsPetrel(dial func(network, addr string) (net.Conn, error), addr str
 	return bytes.Contains(answer[:n], []byte(`"protocol":`)) || bytes.Contains(answer[:n], []byte(im.CodeUnknownCodec))
 }
 
-// existing returns dir, or the nearest existing folder above it.
+// existing returns dir as an absolute path, or the nearest existing folder above it.
 func existing(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -405,8 +407,8 @@ func checkSpace(dir string, conf *config.Config) verdict {
 	return v
 }
 
-// The disk is measured for syncFor, and with no more than maxSyncs writes, which are 16 MiB: a small disk that is
-// fast must not be filled under a server.
+// The disk is measured for syncFor, but with at most maxSyncs writes, which are 16 MiB together: the doctor must not
+// fill a fast, small disk on which a server may run.
 const (
 	syncFor  = time.Second
 	maxSyncs = 4096

@@ -44,7 +44,7 @@ func (f *fault) print(w io.Writer, asJSON bool) {
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
-		// nowhere to report to
+		// an error of w cannot be reported anywhere
 		_ = e.Encode(map[string]any{"error": map[string]any{"code": f.code, "what": f.what, "why": f.why, "fix": f.fix,
 			"exit": f.exit}})
 		return
@@ -64,7 +64,8 @@ func (f *fault) print(w io.Writer, asJSON bool) {
 	}
 }
 
-// asFault returns the fault in err; an error of cobra about a command line is a fault of usage.
+// asFault returns the fault in err. It takes any other error as one of cobra about the command line, and returns a
+// fault of usage.
 func asFault(err error) *fault {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f
@@ -155,7 +156,7 @@ func fromServer(url, doing string, err error) *fault {
 	return f
 }
 
-// cause returns the innermost text of a chain of network errors.
+// cause returns the text of a network error without its addresses, and of any other error the whole text.
 func cause(err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Err != nil {
 		return fmt.Sprintf("%s %s: %s", e.Op, e.Net, e.Err)

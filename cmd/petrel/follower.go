@@ -9,21 +9,21 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// follower prints every entry of a user's conversations once and in order. The client keeps up with the
-// server; the follower keeps its own position.
+// follower passes every entry of a user's conversations to show, once and in order. It keeps the seq of the last shown
+// entry of each conversation in seen.
 type follower struct {
 	client *sdk.Client
 	only   string // the one conversation to show; empty: all
 	limit  int    // end after so many entries; 0: never
 
-	newOnly bool // show nothing of what the client holds at the start
+	newOnly bool // do not show the entries that the client holds at the start
 
 	show    func(*petrelv1.Message, sdk.Conversation) error
 	online  func(user string) // at the first welcome
 	offline func(error)
 
 	history string // the history id that seen belongs to
-	begun   bool   // the conversations at the start are known; later ones are new
+	begun   bool   // seen has the conversations at the start; later ones are shown from their first entry
 	seen    map[string]uint64
 	shown   int
 }
@@ -31,7 +31,8 @@ type follower struct {
 // errEnough ends the follower when it has shown its limit.
 var errEnough = errors.New("shown enough")
 
-// run follows until ctx ends, which is no error, or the server forbids to come back.
+// run follows until ctx ends or limit entries were shown, which are no errors. Otherwise it returns the error of the
+// client, such as a server that forbids to come back, or of show.
 func (f *follower) run(ctx context.Context, url string) error {
 	f.seen = map[string]uint64{}
 	if f.only != "" {
@@ -56,7 +57,8 @@ func (f *follower) run(ctx context.Context, url string) error {
 	return fromServer(url, "tail", err)
 }
 
-// follow prints the new entries of the conversations that a change names.
+// follow shows the new entries of the conversations that a change names. Before the first sync it shows nothing; after
+// it, also those that the client holds, unless newOnly is set.
 func (f *follower) follow(ctx context.Context, change sdk.Change) error {
 	s := f.client.Status()
 	if change.Status {
@@ -86,8 +88,8 @@ func (f *follower) follow(ctx context.Context, change sdk.Change) error {
 	return nil
 }
 
-// status reports the first welcome and lost connections. A server that cannot be reached at first is an
-// error.
+// status calls online at the first welcome, and offline when a connection is lost. It returns an error if the server
+// cannot be reached before the first welcome. If the history id of the server has changed, it forgets what was shown.
 func (f *follower) status(s sdk.Status) error {
 	switch {
 	case s.State == sdk.Live && f.history == "":
@@ -108,7 +110,8 @@ func (f *follower) status(s sdk.Status) error {
 	return nil
 }
 
-// catchUp prints the new entries of a conversation.
+// catchUp shows the new entries of a conversation, unless only names another one. After limit entries it returns
+// errEnough.
 func (f *follower) catchUp(ctx context.Context, conv string) error {
 	for f.only == "" || f.only == conv {
 		v, ok := f.client.Conversation(conv)

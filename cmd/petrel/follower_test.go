@@ -18,8 +18,7 @@ import (
 	"github.com/petrel-im/petrel/internal/terminal"
 )
 
-// scripted is a server of JSON lines, in the bubble of a test, that answers frames as the
-// test says.
+// scripted is a server of JSON lines, in the synctest bubble of a test, that answers frames as the test says.
 type scripted struct {
 	arrive chan net.Conn // connections that clients have made
 	closed chan struct{} // nobody listens any more
@@ -37,8 +36,8 @@ type frame struct {
 	Send    *struct{ User, ClientMsgID, After, Text string }
 }
 
-// serveScript answers each frame of connection n (1, 2, …) with the lines that
-// answer returns; "close" closes the connection.
+// serveScript answers each frame of connection n (1, 2, …) with the lines that answer returns; the line "close" closes
+// the connection.
 func serveScript(t *testing.T, answer func(n int, f frame) []string) *scripted {
 	t.Helper()
 	s := &scripted{arrive: make(chan net.Conn), closed: make(chan struct{})}
@@ -134,8 +133,7 @@ func synced(token string, head int) string {
 	return fmt.Sprintf(`{"id":"ID","sync":{"token":"%s","convs":[{"conv":"%s","peer":"bob","head":"%d"}]}}`, token, someConv, head)
 }
 
-// shows runs tail against a script and compares the texts it prints with those
-// that it may print.
+// shows runs `petrel tail` against a script, and compares the texts that it prints with want.
 func shows(t *testing.T, s *scripted, last, count int, want ...string) {
 	t.Helper()
 	r := s.petrel(t, "tail", "--json", "--last", fmt.Sprint(last), "--count", fmt.Sprint(count))

@@ -29,7 +29,7 @@ func freeSpace(dir string) (bytes, files uint64, err error) {
 
 func dataSync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// clockSynced asks the kernel whether the clock is synchronised; known is false without an answer.
+// clockSynced asks the kernel whether the clock is synchronised. known is false if the kernel does not answer.
 func clockSynced() (synced, known bool) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)

@@ -34,8 +34,8 @@ const lineHelp = `TEXT             send a message; one that begins with a slash 
 /quit            end, as the end of the input does
 `
 
-// lineClient is `petrel chat`: it prints entries as they come, and reads messages and
-// commands. Only the goroutine of run uses it.
+// lineClient is `petrel chat`: it prints entries as they come, and reads messages and commands. Only the goroutine of
+// run uses it.
 type lineClient struct {
 	c      *cli
 	client *sdk.Client
@@ -46,18 +46,19 @@ type lineClient struct {
 	conv, user string          // the open conversation: its id, or the other user; both "": none
 	oldest     uint64          // seq of the oldest entry of it that is printed; 0: none is
 	listed     []string        // ids of conversations, in the order of the last /list
-	sent       []*sdk.Outgoing // messages that are not stored yet
+	sent       []*sdk.Outgoing // messages whose fate is not known yet
 	failed     int             // lines and messages that failed
 }
 
-// run prints and reads until the input or ctx ends.
+// run prints and reads until the input ends and the fate of all messages is known, or ctx ends. It returns an error if
+// settleTime after the end of the input is not enough for that, or if the input is no terminal and a line has failed.
 func (l *lineClient) run(ctx context.Context) error {
 	changes := l.client.Subscribe()
 	defer changes.Close()
 	f := &follower{client: l.client, newOnly: true, seen: map[string]uint64{}, show: l.show}
 	f.online = func(user string) { fmt.Fprintf(l.c.err, "connected as %s; /help lists the commands\n", user) }
 	f.offline = func(err error) { fmt.Fprintf(l.c.err, "offline: %v; connecting again\n", err) }
-	lines := make(chan string)    // no capacity: a line is read when the one before is done
+	lines := make(chan string)    // no capacity: at most one line is read ahead
 	go l.read(ctx, lines)         // ends with the input, or with the process: its read cannot be stopped
 	var input <-chan string       // nil before the conversations are known, and after the end of lines
 	var deadline <-chan time.Time // nil before the end of lines
@@ -103,7 +104,7 @@ func (l *lineClient) read(ctx context.Context, lines chan<- string) {
 	}
 }
 
-// show prints a new entry. Printing it in the open conversation marks it as read.
+// show prints a new entry, unless the user has hidden it. In the open conversation it marks the entry as read.
 func (l *lineClient) show(m *petrelv1.Message, v sdk.Conversation) error {
 	if v.Personal.Hides(m.Seq) {
 		return nil
@@ -160,7 +161,7 @@ func (l *lineClient) line(ctx context.Context, line string) error {
 	return l.send(sdk.Draft{Text: line})
 }
 
-// list prints the conversations, those with the newest messages first.
+// list prints the conversations with numbers, those with the newest messages first, and keeps the numbers for /open.
 func (l *lineClient) list() {
 	l.listed = nil
 	for _, v := range l.client.Conversations() {
@@ -197,8 +198,8 @@ func (l *lineClient) openNamed(name string) error {
 	return l.printOlder(l.last)
 }
 
-// printOlder prints up to n entries of the open conversation that the client holds, from below the printed ones.
-// It marks all entries of the conversation as read.
+// printOlder prints entries of the open conversation that the client holds: the newest n of those older than the
+// printed ones. It marks all entries of the conversation as read.
 func (l *lineClient) printOlder(n int) error {
 	v, _ := l.client.Conversation(l.opened())
 	l.client.MarkRead(v.ID, v.Have)
@@ -231,7 +232,7 @@ func (l *lineClient) send(d sdk.Draft) error {
 	return err
 }
 
-// about executes a command on the message whose number follows its name.
+// about executes a command on a message. rest is the number of the message and, except for /recall, a text.
 func (l *lineClient) about(ctx context.Context, command, rest string) error {
 	number, text, _ := strings.Cut(strings.TrimPrefix(rest, "#"), " ")
 	seq, err := strconv.ParseUint(number, 10, 64)
@@ -250,7 +251,8 @@ func (l *lineClient) about(ctx context.Context, command, rest string) error {
 	return l.send(d)
 }
 
-// checkSent drops stored messages, and prints the refused ones.
+// checkSent removes from l.sent the messages whose fate is known. It prints an error for each that was rejected, or of
+// which nobody can know whether it is stored.
 func (l *lineClient) checkSent() {
 	l.sent = slices.DeleteFunc(l.sent, func(o *sdk.Outgoing) bool {
 		state, _, _, err := o.State()

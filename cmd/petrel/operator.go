@@ -20,7 +20,8 @@ func newOperator(c *cli) *cobra.Command {
 		newOperatorChange(c, "enable", false), newOperatorReset(c), newOperatorRemove(c))
 }
 
-// printCode returns err, if there is one. Otherwise it prints the one-time code, as a link to the console.
+// printCode returns err, if there is one. Otherwise it prints the name and the scopes of the operator, and the link to
+// the console with the one-time code.
 func (c *cli) printCode(api *admin, r *petrelv1.EnrollmentCode, err error) error {
 	if err != nil {
 		return err

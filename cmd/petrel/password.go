@@ -25,8 +25,8 @@ func (c *cli) password(prompt string) (string, error) {
 	return string(b), nil
 }
 
-// newPassword asks for a password twice on a terminal; otherwise it reads one line. An empty password is an
-// error.
+// newPassword asks for a password twice on a terminal; otherwise it reads one line. An empty password is an error of
+// usage, and so are two that differ.
 func (c *cli) newPassword(prompt string) (string, error) {
 	first, err := c.password(prompt)
 	if err != nil || first == "" {
@@ -51,7 +51,7 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// readLine reads one line and not a byte more.
+// readLine reads r up to the end of a line, and not a byte more. It returns the line without its end.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	var b [1]byte

@@ -35,8 +35,8 @@ func openPTY(t *testing.T) (outside, inside *os.File) {
 	return outside, inside
 }
 
-// TestServeOnATerminalSaysWhereItIs: a person who starts the server gets lines with addresses
-// that can be opened, where a program gets one of JSON.
+// TestServeOnATerminalSaysWhereItIs checks that on a terminal the server prints addresses that a person can open.
+// Elsewhere it prints one line of JSON.
 func TestServeOnATerminalSaysWhereItIs(t *testing.T) {
 	outside, inside := openPTY(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ type repaired struct {
 	LostFrom  uint64   `json:"lost_from_commit,string,omitempty"` // commits that were acked and are gone
 	LostTo    uint64   `json:"lost_to_commit,string,omitempty"`
 	LostTime  uint64   `json:"lost_time_ms,string,omitempty"` // of the last of them
-	More      bool     `json:"lost_more,omitempty"`           // more messages may be lost, of which nothing is known
+	More      bool     `json:"lost_more,omitempty"`           // more messages may be lost; their number is not known
 
 	// Only of a store in databases.
 	Former string   `json:"former_history_id,omitempty"`
@@ -139,7 +139,7 @@ func (r repaired) write(w io.Writer) {
 	r.writeHistory(w)
 }
 
-// writeLost prints the known number of lost messages.
+// writeLost prints how many messages are lost, as far as that is known.
 func (r repaired) writeLost(w io.Writer) {
 	switch {
 	case r.LostRows > 0 && r.More:

@@ -99,7 +99,7 @@ func newSend(c *cli) *cobra.Command {
 	return cmd
 }
 
-// textOf returns a text, or with "-" the standard input.
+// textOf returns arg. If arg is "-", it returns the text on the standard input, without a line feed at its end.
 func (c *cli) textOf(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
@@ -108,7 +108,8 @@ func (c *cli) textOf(arg string) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// entryNamed returns the entry in the flag --forward. A copy has no text of its own.
+// entryNamed returns the entry that the flag --forward names. args has the arguments of the command: a TEXT beside
+// --forward is an error.
 func entryNamed(forward string, args []string) (*petrelv1.Ref, error) {
 	if len(args) > 0 {
 		return nil, usage("a forward has no text", "leave out TEXT, or send it as a message of its own")
@@ -151,14 +152,14 @@ func sendOnce(ctx context.Context, o sdk.Options, d sdk.Draft) (*sent, error) {
 					break
 				}
 				s := client.Status()
-				tried = tried || s.User != "" // the first welcome tells the user
+				tried = tried || s.User != "" // User is set by the first welcome
 				switch {
 				case s.State == sdk.Live:
 					began = time.Now()
 				case s.State == sdk.Offline && s.Err != nil:
 					putOff = s.Err
 					if _, ok := errors.AsType[*net.OpError](s.Err); ok && !tried {
-						return s.Err // a server that cannot be reached at first is not waited for
+						return s.Err // the server could not be reached at all: give up
 					}
 				}
 			case <-ctx.Done():

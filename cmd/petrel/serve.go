@@ -85,8 +85,8 @@ func newServe(c *cli) *cobra.Command {
 	return cmd
 }
 
-// cannotServe returns the fault of a server that does not start, or ends. The text of err has the remedy after
-// its last semicolon.
+// cannotServe returns the fault of a server that does not start, or ends with err; tools that open the store use it
+// too. The remedy is the part of the text of err after its last semicolon, unless the code below has another one.
 func cannotServe(err error) error {
 	f := &fault{exit: exitFailed, code: "failed", what: err.Error(), err: err}
 	if i := strings.LastIndex(f.what, "; "); i >= 0 {
@@ -127,7 +127,7 @@ func cannotServe(err error) error {
 	return f
 }
 
-// folderFaults are errors of the data folder. They contain their remedies.
+// folderFaults are errors of the data folder. Their texts end in a semicolon and the remedy.
 var folderFaults = []struct {
 	is   error
 	exit int
@@ -143,7 +143,7 @@ var folderFaults = []struct {
 		"a client has proved that the store has gone back to an earlier state, so the server has stopped"},
 }
 
-// serveFaults are the errors that keep a node from its cluster, with their remedies.
+// serveFaults are the errors with which a node does not join a cluster, with their remedies.
 var serveFaults = []struct {
 	is   error
 	exit int
@@ -167,14 +167,14 @@ var serveFaults = []struct {
 		"set cluster.secret_file to the secret of the other nodes, or cluster.nats to the user and password of the NATS server, and check the TLS files of the bus and the addresses in cluster.join"},
 }
 
-// databaseExits are the exit codes of pgstore.Problem.
+// databaseExits has the exit code for each code of a pgstore.Problem.
 var databaseExits = map[string]int{
 	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
 	"store_too_new": exitFailed, "other_store": exitConfig, "store_in_use": exitConfig,
 	"database_behind": exitConfig, "database_waits": exitUnreachable, "rewound": exitFailed,
 }
 
-// beside runs f until stop is called, which waits for its end.
+// beside runs f in a goroutine. stop ends the context of f and waits for the end of f.
 func beside(f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -185,7 +185,8 @@ func beside(f func(context.Context)) (stop func()) {
 	}
 }
 
-// newLog logs for people on a terminal and as JSON elsewhere.
+// newLog returns a logger that writes to w, as JSON or as text for people. With log.format auto it writes text if w is
+// a terminal. It sets level to log.level.
 func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(conf.Level)) // the configuration was checked
 	o := &slog.HandlerOptions{Level: level}
@@ -223,9 +224,9 @@ func toolLog(w io.Writer, conf config.Log) *slog.Logger {
 // which others may make links and copies.
 func secretFiles() { syscall.Umask(0o077) }
 
-// oneMoreProcessor lets Go run one thread more than there are cores, unless GOMAXPROCS is set. While a flush of
-// the store keeps a core busy, the kernel then shares that core between the flush and the connections, in turns
-// of a few milliseconds. Go would let the flush run for 10 ms at a time (docs/decisions/004).
+// oneMoreProcessor raises GOMAXPROCS by one, unless the environment sets it. While a flush of the store keeps a core
+// busy, the kernel then shares that core between the flush and the connections, in turns of a few milliseconds. Go
+// would let the flush run for 10 ms at a time (docs/decisions/004).
 var oneMoreProcessor = sync.OnceFunc(func() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)

@@ -30,8 +30,8 @@ type live struct {
 	stop  func() result
 }
 
-// serveHere runs `petrel serve` on a data folder until the test ends or stop is
-// called; stop returns what it wrote and its exit code.
+// serveHere runs `petrel serve` on a data folder until the test ends or stop is called. stop returns the output of the
+// server and its exit code.
 func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 	t.Helper()
 	s, err := start(data, addr, flags...)
@@ -228,8 +228,7 @@ func TestMetricsAskForTheirToken(t *testing.T) {
 	}
 }
 
-// TestCommandsOfTheDocumentsExist reads the command lines in the documents
-// that people write.
+// TestCommandsOfTheDocumentsExist reads the command lines in the documents that are written by hand.
 func TestCommandsOfTheDocumentsExist(t *testing.T) {
 	found := 0
 	for _, page := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} {

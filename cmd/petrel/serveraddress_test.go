@@ -70,8 +70,8 @@ func TestSetupLinkKnowsItsServer(t *testing.T) {
 	petrel(t, env, "key", "list", "--admin-key-file", key, "--admin-server", "http://"+s.admin).want(t, exitOK, "admin")
 }
 
-// A server whose addresses were given by flags is found by its data folder. When it has
-// ended, the folder says nothing about addresses.
+// Commands find a server whose addresses were given by flags by its data folder. When the server has ended, the folder
+// says nothing about addresses.
 func TestDataFolderKnowsTheAddressesOfItsServer(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	petrel(t, nil, "--data", s.data, "user", "create", "alice").want(t, exitOK, "alice")

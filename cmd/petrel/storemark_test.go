@@ -11,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 )
 
-// A store that is behind a mark given by flag: what the server advises helps, and the
-// doctor says the same.
+// If a store is behind a mark that a flag names, the command that the server advises helps, and the doctor advises the
+// same.
 func TestTheAdviceAboutAMarkThatIsAFlagHelps(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

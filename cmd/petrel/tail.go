@@ -18,8 +18,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// keepEntries is how many entries of a conversation a tail holds. After a longer loss of the connection it reads
-// the others from the history.
+// keepEntries is the least number of entries of a conversation that the client of `petrel tail` holds. If more came
+// while the connection was lost, it reads the others from the history.
 const keepEntries = 1000
 
 func newTail(c *cli) *cobra.Command {
@@ -78,7 +78,7 @@ func (c *cli) showEntry(m *petrelv1.Message, where sdk.Conversation) error {
 	return err
 }
 
-// when formats the time of an entry, as wide as layout. An entry that damage has taken has none. Spec: P-5.7.
+// when formats the time of an entry, as wide as layout. An entry that was lost by damage has no time. Spec: P-5.7.
 func when(m *petrelv1.Message, layout string) string {
 	if m.TimeMs == 0 {
 		return fmt.Sprintf("%-*s", len(layout), "-")
@@ -101,7 +101,7 @@ func writeLine(w io.Writer, m proto.Message) error {
 	return err
 }
 
-// place names the conversation of m for a person.
+// place returns a name of the conversation of m for people.
 func place(m *petrelv1.Message, s sdk.Conversation) string {
 	switch {
 	case s.Title != "":
@@ -112,7 +112,7 @@ func place(m *petrelv1.Message, s sdk.Conversation) string {
 	return m.Conv
 }
 
-// sender names the sender of an entry. An entry that damage has taken has none. Spec: P-5.7.
+// sender names the sender of an entry. An entry that was lost by damage has no sender. Spec: P-5.7.
 func sender(m *petrelv1.Message) string {
 	if m.Lost {
 		return "(nobody knows)"

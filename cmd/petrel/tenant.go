@@ -19,7 +19,7 @@ func newTenant(c *cli) *cobra.Command {
 		newTenantShow(c), newTenantRegistration(c), newTenantInvite(c))
 }
 
-// registrations maps the words of the command line to the settings.
+// registrations maps the words of the command line to values of the API.
 var registrations = map[string]petrelv1.Registration{
 	"default":    petrelv1.Registration_REGISTRATION_UNSPECIFIED,
 	"open":       petrelv1.Registration_REGISTRATION_OPEN,

@@ -24,8 +24,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// hostile is a text of a user that steers a terminal, turns the direction of what follows,
-// hides a character, and begins a line that looks like one of ours.
+// hostile is a text of a user that steers a terminal, reverses the direction of the text after it, hides a character,
+// and begins a line that looks like one of ours.
 const hostile = "a\x1b[2J\u009b31m\u202eb\u200bc\U000e0041\nFORGED line"
 
 // No text of users steers the terminal or begins a line of its own, whichever command prints it. A new command
@@ -116,8 +116,8 @@ func leaves(cmd *cobra.Command, above string) (all []string) {
 	return all
 }
 
-// Commands write to cli.out and cli.err, each of which is a terminal.Writer. Nothing else gets to
-// the terminal but what bare lets through: the bytes of a backup and the progress of a bench.
+// Commands write to cli.out and cli.err, each of which is a terminal.Writer. Only writes through bare reach the
+// terminal without it: the bytes of a backup and the progress of a bench.
 func TestCommandsWriteThroughTheGuard(t *testing.T) {
 	allowed := map[string]int{"main.go": 2, "bench.go": 1, "cli.go": 3}
 	files, err := filepath.Glob("*.go")

@@ -28,7 +28,7 @@ type issued struct {
 	User    string `json:"user"`
 	Token   string `json:"token"`
 	Created bool   `json:"created"`        // false: the user was there, and this is a further token
-	File    string `json:"file,omitempty"` // where the token was kept
+	File    string `json:"file,omitempty"` // path of the file with the token; empty: it was not kept
 }
 
 func newUserAdd(c *cli) *cobra.Command {
@@ -61,7 +61,7 @@ func newUserAdd(c *cli) *cobra.Command {
 	return cmd
 }
 
-// keepTokens writes the tokens into the data folder, if it is on this host.
+// keepTokens writes the tokens into files of the data folder, if it is on this host, and sets the field File of each.
 func keepTokens(data, tenant string, list []issued) error {
 	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -142,14 +142,14 @@ func newUserRevoke(c *cli) *cobra.Command {
 	return cmd
 }
 
-// dropToken removes the void token of a user, if it was kept here.
+// dropToken removes the file with the token of a user, if there is one. The token is revoked.
 func dropToken(data, tenant, user string) {
 	if name := tokenFile(data, tenant, user); name != "" {
-		_ = os.Remove(name) // it is worth nothing any more
+		_ = os.Remove(name) // a revoked token that stays does no harm
 	}
 }
 
-// plural formats n things in words.
+// plural formats a number of things, with thing in the plural unless n is 1.
 func plural[N uint32 | uint64 | int](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/petrel-im/petrel/sdk/go"
 )
 
-// version is that of the release being made; CHANGELOG.md begins with it.
+// version is the version of the next release. CHANGELOG.md begins with it.
 const version = "0.1.0"
 
 // commit returns the commit of this binary, "unknown" without one; a plus means that the tree had changes.

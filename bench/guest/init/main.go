@@ -1,9 +1,9 @@
-// Command init is the first process of a machine that bench/guest/run starts. The machine has only this
-// program, petrel and memory. It runs petrel with the arguments after "--" of the kernel's command line, and
-// turns the machine off.
+// Command init is the first process of a virtual machine that bench/guest/run starts. The machine has only this
+// program, petrel and memory. Command init runs `petrel bench` with the arguments after "--" of the kernel's command
+// line, and then turns the machine off.
 //
-// The terminal of the machine shows the output of petrel. Its second serial port is the file that the run
-// leaves: the report, as --json writes it.
+// The terminal of the machine shows the output of petrel. Command init writes the report of --json to the second
+// serial port, which is a file on the host.
 package main
 
 import (
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connections is more than the memory of any guest allows. Each takes a file of the server and one of the
-// generator.
+// connections is more than the memory of any guest allows. A connection takes an open file of the server and one of
+// the generator.
 const connections = 4 << 20
 
 var report = filepath.Join(os.TempDir(), "report.json")
