@@ -116,7 +116,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 	}
 	defer r.hangUp()
 	if err := r.prepare(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, r.putBack(ctx))
 	}
 	r.watch = newWatch(r)
 	err := r.drive(ctx)
@@ -128,13 +128,7 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 		err = errors.Join(err, r.gen.log.close())
 	}
 	r.bridges.all.Wait()
-	if p.URL != "" {
-		// The server does not belong to the run, so its limits are restored also after drive has failed.
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		err = errors.Join(err, r.restore(after))
-		cancel()
-	}
-	if err != nil {
+	if err = errors.Join(err, r.putBack(ctx)); err != nil { // also after drive has failed
 		return nil, err
 	}
 	return r.report, nil
@@ -232,6 +226,16 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	return r.assemble(all)
+}
+
+// putBack restores the limits of a server that does not belong to the run.
+func (r *run) putBack(ctx context.Context) error {
+	if r.p.URL == "" || r.restore == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return r.restore(ctx)
 }
 
 // raise lifts the limits that are too low for the run, on all nodes.

@@ -221,7 +221,7 @@ func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *
 	if len(done.Added)+len(done.Removed)+len(done.Left) > 0 {
 		n.list()
 	} else { // a change of roles changes neither the list of members nor its size
-		n.current, n.bytes = m.current, m.bytes
+		n.current, n.bytes, n.newest = m.current, m.bytes, m.newest
 	}
 	return n, done, nil
 }

@@ -109,7 +109,7 @@ func (d *damageLog) first(conv string) bool {
 	if d.logged == nil {
 		d.logged = map[string]time.Time{}
 	}
-	if len(d.logged) < maxDamaged {
+	if _, known := d.logged[conv]; known || len(d.logged) < maxDamaged {
 		d.logged[conv] = now
 	}
 	return true

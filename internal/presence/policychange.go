@@ -47,6 +47,8 @@ func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
 	switch {
 	case p.targets[p.o.Table.Hash(a)] == nil:
 		return
+	case (watcher == "" || len(p.pairs) >= maxAsked) && len(p.stale) >= maxAsked:
+		p.allStaleLocked()
 	case watcher == "" || len(p.pairs) >= maxAsked:
 		p.stale = append(p.stale, a)
 	default:
@@ -82,11 +84,16 @@ func (p *Presence) takePairs(now time.Time) {
 func (p *Presence) policiesMayHaveChanged() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.allStaleLocked()
+	wake.Set(p.wake)
+}
+
+// allStaleLocked has the policy of each target read again, once.
+func (p *Presence) allStaleLocked() {
 	p.stale = p.stale[:0]
 	for _, t := range p.targets {
 		p.stale = append(p.stale, t.account)
 	}
-	wake.Set(p.wake)
 }
 
 // recheckJob takes the next targets with a stale policy, and returns the job that reads them again; false:

@@ -56,7 +56,10 @@ func (s *Session) checkWatch(f *petrelv1.SetWatch) ([]im.User, *im.Error) {
 		}
 		users = append(users, im.User(strings.Clone(u))) // a watch outlives the frame
 	}
-	if s.hub.presence == nil || !s.Out.Presences {
+	if s.hub.presence == nil {
+		return nil, im.Errorf(im.CodeUnsupported, "this server has no presence")
+	}
+	if !s.Out.Presences {
 		return nil, im.Errorf(im.CodeUnsupported, "the hello did not list %s", capPresence)
 	}
 	slices.Sort(users)

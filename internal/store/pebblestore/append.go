@@ -17,7 +17,7 @@ func (s *Store) Append(b *store.Batch, done func(error)) {
 	c := newCommit(done)
 	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(b) }
 	if err := s.enter(); err != nil {
-		c.result = err
+		c.refusal, c.stage = err, func() (*pebble.Batch, error) { return nil, err } // the log writer may still take it
 		if !s.queue.push(c) {
 			done(err) // the store is closed, and every earlier done has returned
 		}

@@ -1,9 +1,14 @@
 package pebblestore
 
 import (
+	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -34,6 +39,50 @@ func TestCloseAnswersEveryAppendAndLeavesNoGoroutine(t *testing.T) {
 	if acked != n {
 		t.Errorf("%d of %d appends were answered when Close returned", acked, n)
 	}
+}
+
+// An append that comes while Close waits for an earlier one is refused, and nothing of it is stored.
+func TestAppendDuringCloseIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var holds atomic.Bool
+		synced := make(chan struct{})
+		fs := &hookFS{FS: vfs.NewMem(), at: func(e event) error {
+			if e.op == "sync" && strings.HasSuffix(e.path, ".log") && !e.after && holds.Load() {
+				<-synced
+			}
+			return nil
+		}}
+		o := mem(fs)
+		st := mustOpen(t, o)
+		w := newWriter(t, st)
+		first, second := w.next(), w.next()
+		answers := make(chan error, 2)
+		holds.Store(true)
+		go st.Append(first, func(err error) { answers <- err })
+		synctest.Wait() // the sync hangs
+		closed := make(chan error, 1)
+		go func() { closed <- st.Close() }()
+		synctest.Wait() // Close waits for the append
+		late := make(chan error, 1)
+		st.Append(second, func(err error) { late <- err })
+		holds.Store(false)
+		close(synced)
+		synctest.Wait()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if err := <-answers; err != nil {
+			t.Errorf("the append before Close: %v", err)
+		}
+		if len(late) != 1 || !errors.Is(<-late, errClosed) {
+			t.Error("the append during Close was not answered, or not refused")
+		}
+		again := mustOpen(t, o)
+		defer mustClose(t, again)
+		if row, err := again.LastRow(t.Context(), conv); err != nil || row == nil || row.Seq != first.Rows[len(first.Rows)-1].Seq {
+			t.Errorf("the newest row is %v (%v), not that of the first append", row, err)
+		}
+	})
 }
 
 func TestCompactKeepsEverything(t *testing.T) {

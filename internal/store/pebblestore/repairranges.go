@@ -410,8 +410,12 @@ func (s *settler) restoreMembers(c im.Key) error {
 	}
 	return s.commit(func() error {
 		for _, u := range slices.Compact(rec.Participants) {
-			if v, err := s.get(append(convKey(kindMember, c), u...)); err != nil || v != nil {
+			v, err := s.get(append(convKey(kindMember, c), u...))
+			if err != nil {
 				return err
+			}
+			if v != nil {
+				continue
 			}
 			m := &storepb.Member{Role: roleMember, Stays: []*storepb.Stay{{From: 1}}, Version: 1,
 				ChangedPos: uint64(s.last.pos)}
