@@ -2,6 +2,21 @@ package sabotage
 
 var convRules = []rule{
 	{
+		name:    "roles-forget-the-newest-member",
+		holds:   "an edit after a change of roles shows its content to no member who joined after its target",
+		patches: []patch{{"internal/conv/members.go", `n.current, n.bytes, n.newest = m.current, m.bytes, m.newest`, `n.current, n.bytes = m.current, m.bytes`}},
+		guards:  []guard{{"internal/conv", "^TestEditAfterAChangeOfRolesShowsNoMore$"}},
+	},
+	{
+		name:    "frozen-groups-hide-reactions",
+		holds:   "members of a frozen group list the reactions to a message",
+		patches: []patch{{"internal/conv/pagenotes.go", `if !in.mayRead(u, q, at.head) {`, `if in.record.Frozen {
+		return &im.Error{Code: im.CodeFrozen}
+	}
+	if !in.mayRead(u, q, at.head) {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^frozen$/^Pebble$"}},
+	},
+	{
 		name:    "unread-of-earlier-stays",
 		holds:   "who comes back has nothing unread",
 		patches: []patch{{"internal/conv/cursorreads.go", `first > at.Read+1 {`, `first > at.Read+1000 {`}},

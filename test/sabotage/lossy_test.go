@@ -3,6 +3,12 @@ package sabotage
 // lossyRules are about what may be lost: signals and presence.
 var lossyRules = []rule{
 	{
+		name:    "policies-to-read-without-bound",
+		holds:   "changes of presence policies that wait to be read have a bound",
+		patches: []patch{{"internal/presence/policychange.go", `&& len(p.stale) >= maxAsked:`, `&& len(p.stale) < 0:`}},
+		guards:  []guard{{"internal/presence", "^TestPoliciesToReadAgainAreBounded$"}},
+	},
+	{
 		name:  "typing-after-its-message",
 		holds: "a signal that waits for the load of its conversation has the head from before the sends that wait too",
 		patches: []patch{{

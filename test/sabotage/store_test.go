@@ -2,6 +2,12 @@ package sabotage
 
 var pebbleRules = []rule{
 	{
+		name:    "append-while-it-closes",
+		holds:   "an append during Close is refused and not stored",
+		patches: []patch{{"internal/store/pebblestore/append.go", `c.refusal, c.stage = err, func() (*pebble.Batch, error) { return nil, err }`, `c.result = err`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestAppendDuringCloseIsRefused$"}},
+	},
+	{
 		name:    "rights-taken-for-a-lock",
 		holds:   "a folder of another user is not said to be in use",
 		patches: []patch{{"internal/store/pebblestore/open.go", `return !ok || n == syscall.EAGAIN`, `return !ok || n != 0`}},

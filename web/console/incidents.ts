@@ -64,12 +64,12 @@ const pastMost = 200 // the most ended incidents that are kept
 /**
  * Merges the newly ended incidents of an overview into the known ones. A report replaces a known one with the same
  * code, node and beginning: an incident that came back within a minute of its end is reported again with its first
- * beginning. An overview with such reports also drops incidents that ended more than a day before it, and those beyond
- * pastMost; one without leaves the known ones as they are.
+ * beginning. Incidents that ended more than a day before the overview go, and those beyond pastMost. If nothing
+ * changes, the list stays the same object.
  */
 export function pastOf(known: readonly IncidentJson[], { past = [], timeMs }: OverviewJson): readonly IncidentJson[] {
-  if (past.length === 0) return known
   const begin = Number(timeMs ?? 0) - dayMs
+  if (past.length === 0 && known.every((i) => Number(i.endedMs ?? 0) > begin)) return known
   const same = (a: IncidentJson, b: IncidentJson): boolean => a.code === b.code && a.node === b.node && a.sinceMs === b.sinceMs
   const all = [...past, ...known.filter((k) => !past.some((p) => same(k, p)))].filter((i) => Number(i.endedMs ?? 0) > begin)
   return all.sort((a, b) => Number(b.endedMs ?? 0) - Number(a.endedMs ?? 0)).slice(0, pastMost)

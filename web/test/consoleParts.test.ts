@@ -22,5 +22,6 @@ test('incidents that are over are listed once, for a day', () => {
   const again = pastOf(known, { past: [{ ...one, endedMs: String(now - 1000) }], timeMs: String(now) })
   assert.deepEqual(again.map((i) => i.endedMs), [String(now - 1000)])
   assert.equal(pastOf(again, { timeMs: String(now) }), again)
+  assert.deepEqual(pastOf(again, { timeMs: String(now + 86_400_000) }), [])
   assert.deepEqual(pastOf(again, { past: [{ ...one, code: 'disk_full', endedMs: String(now + 86_400_000) }], timeMs: String(now + 86_400_000) }).map((i) => i.code), ['disk_full'])
 })

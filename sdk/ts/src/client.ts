@@ -311,7 +311,7 @@ export class Client extends Views {
     const now = this.driver.read((core) => outgoing(core, id))
     if (now?.state === 'sending') this.#fates.set(id, fate)
     else if (now) fate.resolve(now)
-    else fate.reject(refused('invalid', `there is no pending message with the id ${id}`))
+    else fate.reject(refused('invalid', `no message ${id} is pending`))
     return fate
   }
 

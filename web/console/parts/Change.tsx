@@ -56,7 +56,7 @@ export function Change<Result>({ title, text, changes = [], action, danger, read
       const why = e instanceof CallError ? e : new CallError('internal', String(e))
       if (open.current) setError(why)
       else toast(`${title} ${named(tr, 'error', why.code)} ${why.code === 'network' ? '' : why.message}`)
-      if (e instanceof CallError && e.code !== 'network') id.current = randomId() // the server answered, so the next try is a new request
+      if (!mayHaveBeenMade(why)) id.current = randomId() // the next try is a new call, and may have other values
     } finally {
       setBusy(false)
     }
@@ -97,4 +97,9 @@ export function Secret({ secret }: { readonly secret: string }): ReactElement {
   const { t } = useTranslation()
   const copy = (): void => void navigator.clipboard.writeText(secret).then(() => toast(t('copied')), () => {}) // the secret can be copied by hand
   return <div className="secret"><code>{secret}</code>{'clipboard' in navigator && <Button small onClick={copy}>{t('copy')}</Button>}</div>
+}
+
+/** Whether a change may have been made although the call failed: a repeat with the same request id makes it once. */
+function mayHaveBeenMade({ code }: CallError): boolean {
+  return ['network', 'internal', 'unavailable', 'store_stalled'].includes(code)
 }

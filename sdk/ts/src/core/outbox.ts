@@ -62,7 +62,7 @@ export function discard(c: Core, id: string): void {
 
 /** Turns a draft into a send that has no `after` yet, or returns why the draft is invalid. Spec: S-12.8. */
 function sendOf(d: Draft, newId: () => string): Send | Failure {
-  if (!d.conv === !d.user) return invalid('set exactly one of conv and user')
+  if (!d.conv === !d.user) return invalid('set one of conv and user')
   const bodies = [d.data, d.edit, d.recall, d.forward].filter((b) => b !== undefined).length
   if (bodies > 1 || bodies === 1 && d.text) return invalid('set only one of text, data, edit, recall and forward')
   const texts = [d.conv, d.user, d.id, d.type, d.text, d.edit?.text, d.edit?.type, d.forward?.conv, ...d.mentions ?? []].filter((t) => t !== undefined)

@@ -42,7 +42,7 @@ function sendLane(c: Core, lv: Live, l: Lane): Looked {
     if (c.now - o.composedMs > giveUpMs) settle(c, o, 'unknowable')
     else if (!isDue(c, l.at)) return 'later'
     else if (o.stale && !o.look) {
-      giveUp(c, o, invalid('the server went back to an earlier state: the target is gone', 'no_target'))
+      giveUp(c, o, invalid('the server went back: the target is gone', 'no_target'))
     } else if (o.fresh) {
       o.fresh = false
       setAfter(c, o, c.convs.get(target(c, o))?.head ?? 0)

@@ -37,7 +37,7 @@ export function stepSync(c: Core, lv: Live): void {
   if (lv.back) { // P-6.8
     lv.back = false
     lv.syncAt = 0
-    c.out.remarks.push('the server went back to an earlier state: its copies go')
+    c.out.remarks.push('the server went back to an earlier state')
     forget(c)
   }
   if (isDue(c, lv.syncAt)) startSync(c, lv)
