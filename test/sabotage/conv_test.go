@@ -8,13 +8,13 @@ var convRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestEditAfterAChangeOfRolesShowsNoMore$"}},
 	},
 	{
-		name:    "frozen-groups-hide-reactions",
-		holds:   "members of a frozen group list the reactions to a message",
+		name:  "frozen-groups-hide-reactions",
+		holds: "members of a frozen group list the reactions to a message",
 		patches: []patch{{"internal/conv/pagenotes.go", `if !in.mayRead(u, q, at.head) {`, `if in.record.Frozen {
 		return &im.Error{Code: im.CodeFrozen}
 	}
 	if !in.mayRead(u, q, at.head) {`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios$/^frozen$/^Pebble$"}},
+		guards: []guard{{"test/scenario", "^TestScenarios$/^frozen$/^Pebble$"}},
 	},
 	{
 		name:    "unread-of-earlier-stays",
