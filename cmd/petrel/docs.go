@@ -74,7 +74,7 @@ func unindent(s string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(s, "\n  ", "\n"), "  ")
 }
 
-// writeFlags writes a table of flags. One row stands for all flags of options, which are on the page docs/reference/config.md.
+// writeFlags writes a table of flags. One row stands for all flags of options: docs/reference/config.md has them.
 func writeFlags(w *bytes.Buffer, fs *pflag.FlagSet) {
 	options := 0
 	w.WriteString("| flag | |\n|---|---|\n")
