@@ -30,8 +30,10 @@ func newBackup(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
 		Short: "Make a backup of the store, while the server runs or not",
-		Long: "Makes a backup of the embedded store. What was acked when the command began is in it. Run it on the host of the server,\n" +
-			"as the user of the server. The server goes on meanwhile; when it does not run, the command keeps it from starting.\n" +
+		Long: "Makes a backup of the embedded store. It has all that was acked when the command began. " +
+			"Run the command on the host of the\n" +
+			"server, as the user of the server. The server goes on meanwhile; when it does not run, " +
+			"the command keeps it from starting.\n" +
 			"--to names a folder, in which each backup gets a folder of its own. Only what is new since the backup before is copied:\n" +
 			"files that did not change are linked, where the file system of the backups has hard links. Each backup can be restored without the others, and any of them can be deleted.\n" +
 			"A backup that was interrupted has a name that ends in .part; the next one removes it. The key needs the scope\n" +

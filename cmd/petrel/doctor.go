@@ -71,7 +71,7 @@ func newDoctor(c *cli) *cobra.Command {
 			vs := examine(cmd.Context(), conf)
 			if verify {
 				o := c.storeOptions(conf)
-				o.Log = slog.New(slog.DiscardHandler) // what it finds is in the verdict
+				o.Log = slog.New(slog.DiscardHandler) // the verdict has its findings
 				vs = append(vs, checkStore(conf, o))
 			}
 			return c.pronounce(vs, "this host is not ready")

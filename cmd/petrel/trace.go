@@ -32,7 +32,8 @@ func newTraceMessage(c *cli) *cobra.Command {
 		Short: "Say how far a message has come",
 		Long: "Says whether a message was refused, where it is stored, and how far it has come to each recipient. Name it by its conversation\n" +
 			"and seq, or by --user and --id: its sender and the client message id that the app gave it. Without CONV up to 200\n" +
-			"conversations of the sender are searched. What was refused is known for an hour. A state in brackets is inferred from what\n" +
+			"conversations of the sender are searched. A refusal is known for at most an hour. " +
+			"A state in brackets is inferred from what\n" +
 			"the connections have now; the others are exact. The command shows nothing of what the message says.",
 		Example: "  petrel trace msg gKQtYt3wSdI4pbTbl9KK9 17\n  petrel trace msg --user alice --id 5f0c1e9a\n  petrel trace msg gKQtYt3wSdI4pbTbl9KK9 17 --recipient bob --json",
 		Args: func(cmd *cobra.Command, args []string) error {
