@@ -235,10 +235,11 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	return bu.number(c, s, next, id, slot), nil
 }
 
-// passed tells whether a later send of the same user may be stored already. Then s was refused before, and the
-// refusal was lost on its way. The reason for the refusal may be gone by now, but s must not be stored after the
-// later send. Sends of the server itself have no connection, so they have no order, and passed returns false.
-// Spec: P-4.3.
+// passed tells whether a send of the same user that waits behind s may be stored already. The caller knows that s was
+// tried before and is not stored. Sends are decided in order, so in this case an Owner refused s before it stored the
+// later send, and the refusal did not reach the sender. The reason for it may be gone by now, but s must not be stored
+// after the later send. If a later send was tried, and its read fails or the feed is lost meanwhile, passed returns
+// true. Sends of the server itself have no connection, so they have no order, and passed returns false. Spec: P-4.3.
 func (bu *builder) passed(c *conv, s *Send) bool {
 	u := s.Entry.From
 	last, known := bu.stored[u]

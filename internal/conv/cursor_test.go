@@ -479,7 +479,7 @@ func TestTooManyWaitingMovesAreRefused(t *testing.T) {
 		w.wantMoved("the third", w.move(key, "bob", 3, 3, nil), "overloaded")
 		open()
 		w.wantMoved("the first", one, "1 1")
-		stop() // what waits is written at the end, and at once
+		stop() // waiting moves are written at the end, and at once
 		w.wantMoved("the second", two, "2 2")
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -62,8 +62,8 @@ func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq
 }
 
 // noteTarget decides whether u may change or list the note of the entry q: it must be a message that u may
-// read. The note of a recalled message can only lose reactions and pins (removed). Codes: no_target.
-// Spec: P-5.11.
+// read. If removed is set, a recalled message is allowed too: its note can only lose reactions and pins.
+// Codes: no_target. Spec: P-5.11.
 func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u im.User, q im.Seq, removed bool) error {
 	if !in.mayRead(u, q, at.head) {
 		return noTarget(q)

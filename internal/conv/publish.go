@@ -26,7 +26,7 @@ type publisher struct {
 	queues  *queues
 	cursors *cursors
 	notes   *note.Notes
-	formers *formers
+	formers *formers // the rows as they were before unpublished commits rewrote them
 	changes *ChangeIndex
 	fan     *fanout.Fan
 
@@ -46,9 +46,9 @@ type publisher struct {
 	refusals fanout.WakeUps
 }
 
-// finish ends a commit. The error of the store decides whether the batch is published, refused or lost; after a
-// failure of the store nothing is answered. The store calls finish; for a batch without an append, the committer
-// does.
+// finish ends a commit. The error of the store decides whether the batch is published, refused or lost. If a shared
+// store takes nothing more for the feed (ErrFailed), the batch is refused and the feed is lost. After an error that
+// finish does not know nothing is answered. The store calls finish; for a batch without an append, the committer does.
 func (p *publisher) finish(b *batch, err error) {
 	switch {
 	case err == nil:

@@ -17,7 +17,7 @@ type queues struct {
 	wake       chan struct{} // capacity 1; a token: the committer has something to do
 
 	// Guarded by memory.mu.
-	ring             []*conv                 // with queued sends; take visits the first ones, letGo adds at the end
+	ring             []*conv                 // with queued sends; take removes the first, activateLocked adds the last
 	underExamination map[im.Key]*examination // the sends whose senders are not known as members
 	waiting          int                     // sends not answered
 }
@@ -88,7 +88,7 @@ func (qs *queues) take(into []work) []work {
 	for taken < n && total < maxBytes {
 		c := qs.ring[taken]
 		taken++
-		if c.read != nil {
+		if c.read != nil { // a loader has read these threads for the committer
 			c.log.threads.add(c.read, c.point.Load().pos)
 			c.read = nil
 		}

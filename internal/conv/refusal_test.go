@@ -73,7 +73,7 @@ func TestASendThatWasTriedStaysInFrontOfALaterBatch(t *testing.T) {
 		for _, s := range sends {
 			s.Tried = true
 		}
-		open := w.Gate.Shut() // what is sent meanwhile comes together
+		open := w.Gate.Shut() // sends of the meantime come together
 		w.Submit(convtest.Message(key, "bob", "before", 1, "before"))
 		synctest.Wait()
 		answers := w.Submit(sends...)

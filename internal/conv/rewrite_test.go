@@ -221,8 +221,8 @@ func TestF10RepeatIsKnownByItsFirstBody(t *testing.T) {
 	})
 }
 
-// F26: whatever is asked twice is done once, system entries by the id of what
-// caused them.
+// F26: a repeated request is done once. A system entry is recognised by the id of its
+// cause.
 func TestF26AskedTwiceIsDoneOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -384,8 +384,8 @@ func TestF1RewriteIsNotShownBeforeItIsDurable(t *testing.T) {
 	})
 }
 
-// F1: a reader that has a rewritten row in its hands when the commit is
-// published and what the row said before is dropped.
+// F1: a reader has a rewritten row in its hands when the commit is published and the
+// former row is dropped.
 func TestF1ReaderBetweenRewriteAndPublication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -30,7 +30,7 @@ const (
 // waits for an answer.
 type Signal struct {
 	Key im.Key
-	// the Owner sets its head; the node that the sender is connected to sets its id and time
+	// the sender's node sets its time; the owner's node sets its id, and the Owner its head
 	Signal *petrelv1.Signal
 	Sender fanout.Asker
 }

@@ -58,9 +58,9 @@ func (si *signaller) signalLocked(c *conv, s *Signal) {
 		func() (*fanout.Signal, []im.User) { return si.recipients(c, s) }})
 }
 
-// recipients returns the users who get a signal of c, by the published members: nobody if the sender was removed
-// while the signal waited, and only the sender if the other user blocks the sender. The sender does not get their
-// own typing.
+// recipients returns the signal s of c for fan-out, and the users who get it, by the published members: nobody if the
+// sender was removed while the signal waited, and only the sender if the other user blocks the sender. The sender does
+// not get their own typing. Signals of a large conversation, and all typing, go only to sessions that have c in focus.
 func (si *signaller) recipients(c *conv, s *Signal) (*fanout.Signal, []im.User) {
 	if now := si.mem.find(s.Key); now != nil { // c may have left memory and come back
 		c = now
