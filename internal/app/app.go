@@ -3,17 +3,17 @@
 //
 // Begin with app.go, which has the start, the run and the end. The other files:
 //
-//   - What the parts get: useroptions.go and web.go (options that follow from the
+//   - The options of the parts: useroptions.go and web.go (options that follow from the
 //     configuration), memorybudgets.go (who may have how much memory), descriptors.go (who may have how
 //     many open files), datafolder.go (nobody else may enter the data folder).
 //   - The store and the other nodes: storage.go (the embedded store, or databases), node.go
-//     (a node of a cluster), drain.go (a node gives its partitions and clients away; what operators
-//     of a cluster call), cutoff.go (a node that reaches nobody sends its clients away),
+//     (a node of a cluster), drain.go (a node gives its partitions and clients away; the calls
+//     of a cluster's operators), cutoff.go (a node that reaches nobody sends its clients away),
 //     refutation.go (a store that has gone back to an earlier state ends all nodes).
-//   - What is served over HTTP: http.go (the handlers of both addresses), console.go (what
-//     the console looks at), limits.go (limits that operators change), metrics.go (what /metrics and
-//     /version show), audit.go (the audit log).
-//   - While it runs: banner.go (what it says at its start and its end), readiness.go
+//   - The services over HTTP: http.go (the handlers of both addresses), console.go (the
+//     state that the console shows), limits.go (limits that operators change), metrics.go (/metrics and
+//     /version), audit.go (the audit log).
+//   - While it runs: banner.go (the texts at its start and its end), readiness.go
 //     (whether it should get clients), reload.go (a changed configuration), heaprelease.go (free
 //     memory goes back to the system after a busy time), memorypressure.go (work is refused while
 //     memory is full).

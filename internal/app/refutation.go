@@ -25,7 +25,7 @@ var ErrDamaged = store.ErrCorrupt
 const refuteTime = 300 * time.Millisecond
 
 // refutations tell the other nodes to stop, because the store that they
-// share has gone back to an earlier state. The proof names the evidence.
+// share has gone back to an earlier state. The string names the evidence.
 var refutations = bus.Request[*wrapperspb.StringValue, *emptypb.Empty]{Subject: "refuted", Timeout: refuteTime}
 
 // refute stops this node and all others. Spec: P-6.8.

@@ -63,7 +63,7 @@ func (l *Log) seal(node im.Node, h *storepb.AuditHead) []byte {
 type head struct {
 	rec    storepb.AuditHead
 	was    []byte // as it is stored; nil: there is none
-	broken bool   // the stored head is not as a node wrote it
+	broken bool   // the stored head was changed, removed, or put back to an earlier one
 }
 
 // readHead reads the head of a chain. sound: its seal is right, or the chain has no head yet.

@@ -82,7 +82,7 @@ type change struct {
 	gone bool
 }
 
-// follower is a device and what it has got.
+// follower is a device and the entries that it has got.
 type follower struct {
 	Stream
 	user  string

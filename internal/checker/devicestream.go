@@ -8,7 +8,7 @@ const (
 	Fresh   Arrival = iota // it is new
 	Late                   // it is new and fills a gap: it should have come before
 	Repeat                 // it was taken as new before
-	Dropped                // a page of history brought it before: a push may repeat it
+	Dropped                // it is no news, and no fault: a page of history may bring it twice, or before its push
 )
 
 // Stream has the seqs that one device has got of one conversation: all below next but the gaps. Entries that come

@@ -21,9 +21,9 @@ var (
 	seeds = flag.Int("seeds", 1, "how many random schedules; `make long` runs 200")
 )
 
-// Whatever happens to four nodes for two minutes: nobody opens a feed that is
-// open there, no epoch has two owners, and 10 s behind the last fault every
-// feed has one owner, whom the store takes for its holder and all nodes know.
+// Random faults happen to four nodes for two minutes. Nobody opens a feed that is
+// open there, and no epoch has two owners. 10 s after the last fault every feed has
+// one owner, whom the store takes for its holder and all nodes know.
 func TestRandomSchedules(t *testing.T) {
 	first, n := uint64(1), *seeds
 	if *seed != 0 {

@@ -9,7 +9,7 @@ import (
 
 const (
 	slowRead  = 200 * time.Millisecond // a read of the rows that takes longer is late
-	slowAfter = 2 * time.Second        // so long all reads must be late, at least two
+	slowAfter = 2 * time.Second        // all reads for this long must be late, and there must be at least two
 	slowTimes = 4
 	keptReads = 4
 )

@@ -227,7 +227,7 @@ func (n *node) close(ctx context.Context, f store.Feed) {
 	flush := max(n.flush, 2*time.Millisecond)
 	n.mu.Unlock()
 	select {
-	case <-time.After(flush): // what is numbered is flushed
+	case <-time.After(flush): // the numbered frames are flushed
 	case <-ctx.Done():
 	}
 	n.mu.Lock()

@@ -141,7 +141,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		var again <-chan time.Time // nil: nothing is left
 		if err := c.CatchUp(ctx, tick.C); err != nil {
 			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
-				return nil // whoever watches the store ends the process
+				return nil // the watcher of the store ends the process
 			}
 			// unsettled errors pass: consumers of many feeds write into one conversation
 			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled {

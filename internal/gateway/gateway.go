@@ -65,7 +65,7 @@ type Options struct {
 	Heartbeat    time.Duration // silence before a probe; 30 s; negative: never
 	Misses       int           // further silent intervals before a link is dead; 2
 	HelloTimeout time.Duration // from the connection to the hello; 10 s
-	WriteStall   time.Duration // how long a socket may take no bytes while some wait; 10 s
+	WriteStall   time.Duration // how long a client may take none of the bytes that wait for it; 10 s
 	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
 
 	Loops int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection

@@ -21,8 +21,8 @@ const (
 	writeChunk       = 16 << 10 // bytes of one write, after which the outbox learns what is left; a TLS record
 )
 
-// stream is a connection with a goroutine of its own: each TLS connection, and where there are no event loops each
-// other one too. That is the reading goroutine of conn, with the read deadline as its timer. A second goroutine
+// stream is a connection with a goroutine of its own: each TLS connection, and, where there are no event loops, every
+// plaintext one. This goroutine is the reading goroutine of conn; the read deadline is its timer. A second goroutine
 // writes; it lives only while there is something to write.
 type stream struct {
 	conn

@@ -319,7 +319,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 		t.Errorf("the upgrade ends with %d %q, Retry-After %q", status, code, after)
 	}
 	second := s.connect(wire.TCP)
-	second.say(`{"id":"1","hello":{}}`) // what it says must not keep it from hearing why
+	second.say(`{"id":"1","hello":{}}`) // its hello must not keep it from hearing why
 	second.end(im.CodeTooManyConnections, 0)
 
 	if n := strings.Count(s.logs.String(), "limits.connections_per_ip"); n != 1 {

@@ -138,7 +138,7 @@ func TestSnapshotTakesThePlaceOfWhatWasFolded(t *testing.T) {
 				if err := f.add(e, im.Seq(i+1), 10); err != nil {
 					t.Fatal(err)
 				}
-				if e.GetSnapshot() == nil { // what was folded before is a list by now
+				if e.GetSnapshot() == nil { // the folded entries are a list by now
 					f = folding{list: *end(&f, im.Seq(i+1))}
 				}
 			}

@@ -18,7 +18,7 @@ import (
 
 // lost makes a world whose store was put back to an earlier state: later happens
 // after that state, and first before it. It returns the world with the future
-// and the one without it, and what the latter is told to end for.
+// and the one without it, and the proofs for which the latter has to end.
 func lost(t *testing.T, first, later func(w *world)) (future, back *world, proofs *[]string) {
 	t.Helper()
 	mem := vfs.NewCrashableMem()

@@ -60,7 +60,7 @@ func untested(f file) (found []string) {
 		return []string{fmt.Sprintf("%s: there is no part %q", f.path, strings.TrimSpace(heading))}
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
-	for _, item := range strings.Split("\n"+strings.TrimSpace(text), "\n- ")[1:] { // what comes before says what the list is
+	for _, item := range strings.Split("\n"+strings.TrimSpace(text), "\n- ")[1:] { // the text before them introduces the list
 		item = strings.Join(strings.Fields(item), " ")
 		for _, s := range sentences(leadOfItem.ReplaceAllString("- "+item, "")) {
 			if !testName.MatchString(s) {

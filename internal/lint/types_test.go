@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// checked is the code of the tree with its types: what people wrote and what is
+// checked is the code of the tree with its types: the hand-written part that is
 // built on this system, without tests. Generated code and other modules are
 // empty packages in it, and of the standard library it has what standard has:
 // enough to tell which field of which type of ours an expression is.

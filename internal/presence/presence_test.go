@@ -130,7 +130,7 @@ func (s *accounts) Conversation(_ context.Context, c im.Key) (*storepb.Conversat
 	s.note("conversation")
 	s.mu.Unlock()
 	if slow > 0 {
-		<-time.After(slow) // what it says may be old by then
+		<-time.After(slow) // the record may be old by then
 	}
 	return rec, nil
 }
@@ -641,7 +641,7 @@ func TestABlockEndsWhatIsSeen(t *testing.T) {
 		pass(20 * time.Second)
 		carol.want("at first", "bob on")
 		alice.set("bob")
-		pass(time.Second) // what was read for her does not count, though nobody has told it yet
+		pass(time.Second) // the state that was read for her does not count, though nobody has told it yet
 		block := func(on bool) {
 			w.store.block("bob", "alice", on)
 			there.BlockChanged(bob.out.Account, "alice")

@@ -21,7 +21,7 @@ func NewBytes[K comparable](perSecond, burst int64) *Bytes[K] {
 
 // Within also bounds the keys of each group together: to perSecond bytes in a second on
 // average, and at once to as many as an hour allows; 0: there is no such bound. group returns
-// the key of the group of a key, which must differ from all keys that Take gets. It returns b.
+// the key of the group of a key, which must differ from all keys that Take gets. Within returns b.
 func (b *Bytes[K]) Within(perSecond int64, group func(K) K) *Bytes[K] {
 	if perSecond > 0 {
 		kib := int(max(perSecond>>10, 1))

@@ -8,11 +8,11 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// FetchSource reads the source of the forward s for its sender, from the source's owner, because the committer
-// that decides s must not read. It does nothing for other sends. If the sender may not read the source, the
-// refusal goes along in s: only the owner of s knows whether s is stored already. If forwards may not name the
-// author (Options.IsNamed), the copy does not. An error is not settled: s must not be submitted then. Spec:
-// P-5.10.
+// FetchSource reads the source of the forward s for its sender, from the source's owner. That may be another owner
+// than that of s, whose committer must not wait for it. FetchSource does nothing for other sends. If the sender may
+// not read the source, the refusal goes along in s: only the owner of s knows whether s is stored already. If
+// forwards may not name the author (Options.IsNamed), the copy does not. An error is not settled: s must not be
+// submitted then. Spec: P-5.10.
 func (r *Router) FetchSource(ctx context.Context, s *conv.Send) error {
 	if !s.Forwards() {
 		return nil

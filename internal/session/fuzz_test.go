@@ -25,9 +25,8 @@ import (
 // without a hello. A script is frames, each after a byte that says whose it is, the codec,
 // and whether it comes in one read with the next, and two bytes with its length.
 //
-// Whatever they send: no session panics or logs an ERROR; every session that was not ended
-// answers what it is asked next; nobody else reads the group; and its entries have the
-// numbers 1, 2, 3, …
+// No frame makes a session panic or log an ERROR. Every session that was not ended answers
+// its next request. Nobody else reads the group, and its entries have the numbers 1, 2, 3, …
 func FuzzSession(f *testing.F) {
 	w := newWorld(f).start()
 	tokens := []string{w.token("", "alice"), w.token("", "bob"), w.token("", "eve")}

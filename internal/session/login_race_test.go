@@ -266,7 +266,7 @@ func TestRechecksAreBounded(t *testing.T) {
 		if len(served) < sessions*9/10 {
 			t.Errorf("the turn of only %d sessions came", len(served))
 		}
-		pass(30 * time.Second) // the streams end, and what is in them is lost
+		pass(30 * time.Second) // the streams end, and lose their frames
 		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
 		pass(promised)
 		f.cutOff(all[0], false)

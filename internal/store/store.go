@@ -97,7 +97,7 @@ type Store interface {
 	// hashes, which the rows resolve.
 	Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error)
 
-	// Conversation returns the head record, nil if there is none.
+	// Conversation returns the record of a conversation, nil if there is none.
 	Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error)
 
 	// Members and Cursors call fn for the records of c, ordered by user, until fn returns false. Cursors leaves out
@@ -270,7 +270,7 @@ type DedupePut struct {
 	Seq  im.Seq
 }
 
-// ConvPut writes a conversation's head record.
+// ConvPut writes the record of a conversation: its kind, users, title, blocks and first seq, but not its head.
 type ConvPut struct {
 	Conv   im.Key
 	Record *storepb.Conversation

@@ -71,7 +71,7 @@ func FuzzCredentials(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind byte, a, b string) {
 		ctx := t.Context()
 		var err error
-		ours := false // what was accepted was issued
+		ours := false // the accepted text was issued
 		switch kind % 7 {
 		case 0:
 			_, err = w.users.Authenticate(ctx, a)

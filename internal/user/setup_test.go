@@ -70,7 +70,7 @@ func TestSetupCodeRedeemedByManyAtOnceWorksOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		keys := make([]string, 16)
 		for i := range keys {
-			wg.Go(func() { keys[i], _ = w.operators.Redeem(context.Background(), code, "") }) // who loses gets no key
+			wg.Go(func() { keys[i], _ = w.operators.Redeem(context.Background(), code, "") }) // the losers get no key
 		}
 		wg.Wait()
 		n := 0

@@ -31,7 +31,7 @@ func TestGapIsRepairedAndRepeatsAreDropped(t *testing.T) {
 		ss := s.sessions[0]
 		for _, q := range []struct {
 			what string
-			push []int // seqs; what is above the last one pushed is lost
+			push []int // seqs; pushes above the last of them are lost
 			want []string
 		}{
 			{"in order", []int{1, 2}, numbers(1, 2)},
@@ -496,7 +496,7 @@ func playRandom(t *testing.T, s *fake, r *rand.Rand) {
 	mu.Lock()
 	s.push, s.onSend, s.onFrame, s.onHello = nil, nil, nil, nil
 	mu.Unlock()
-	s.cut() // whatever was lost is heard of by then
+	s.cut() // the client hears of all losses by then
 	pass(5 * time.Minute)
 	for _, conv := range convs {
 		all := stored(s, conv)

@@ -214,7 +214,7 @@ func (b *buffered) drain() {
 		case p := <-b.out:
 			_, _ = b.Conn.Write(p) // a lost frame shows at the client
 		case <-b.closed:
-			for len(b.out) > 0 { // what was written before goes out
+			for len(b.out) > 0 { // earlier writes go out
 				_, _ = b.Conn.Write(<-b.out)
 			}
 			_ = b.Conn.Close()
@@ -283,7 +283,7 @@ func (s *fake) handle(ss *fakeSession, f *petrelv1.ClientFrame) {
 		known := string(b.Sync.Token)
 		for _, id := range slices.Sorted(maps.Keys(s.convs)) {
 			at := fmt.Sprintf("%s=%d;", id, s.convs[id].head())
-			if !strings.Contains(known, at) { // what has not changed is not listed
+			if !strings.Contains(known, at) { // it has changed
 				p.Convs = append(p.Convs, s.convs[id].state(int(b.Sync.Newest)))
 			}
 			p.Token = append(p.Token, at...)

@@ -41,8 +41,8 @@ func mentionsUser(m *petrelv1.Message, user string) bool {
 	return m.From != user && (m.Rel.GetMentionAll() || slices.Contains(m.Rel.GetMentions(), user))
 }
 
-// takeMentions applies the server's list of the mentions in the entries up to the seq to. Mentions in later
-// entries stay. Spec: P-5.13.
+// takeMentions replaces the mentions in the entries up to a seq, `to`, by seqs: the server's list, or none. Mentions in
+// later entries stay. A list that ends below the former one is ignored. Spec: P-5.13.
 func (c *core) takeMentions(v *conv, seqs []uint64, to uint64) {
 	m := &v.mentions
 	if to < m.to {

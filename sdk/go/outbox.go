@@ -704,8 +704,8 @@ func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 	}
 }
 
-// removedSince reports whether retention may have removed o: entries above from are gone, or older entries are
-// gone and the oldest one that is left is younger than o.
+// removedSince reports whether retention may have removed o. It may have if from is above 0 and the entry after it is
+// gone. It also may have if the beginning of the history is gone and the oldest entry left is younger than o.
 func removedSince(o *outgoing, from uint64, p *petrelv1.HistoryPage) bool {
 	return p.FirstSeq > from+1 && from > 0 ||
 		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq &&

@@ -174,7 +174,7 @@ func sendsKeepOrder(t *testing.T, c *cluster) {
 			t.Fatal(err)
 		}
 		if i%100 == 99 {
-			c.ask(a, "b", "end", "") // what was sent before it has arrived, so nothing is lost to a full queue
+			c.ask(a, "b", "end", "") // all earlier messages have arrived before it, so nothing is lost to a full queue
 		}
 	}
 	next := uint32(0)

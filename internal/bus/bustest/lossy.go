@@ -43,8 +43,8 @@ type LossyBus struct {
 	sends sync.WaitGroup       // late messages under way
 }
 
-// Lossy wraps the bus of one node: what it sends is lost, doubled or late, as
-// rules say.
+// Lossy wraps the bus of one node. By the rules r, messages that the node sends are lost, doubled
+// or late.
 func Lossy(b bus.Bus, r Rules) *LossyBus {
 	l := &LossyBus{Bus: b, cut: map[im.Node]bool{}, late: map[*time.Timer]bool{}}
 	l.ended, l.end = context.WithCancel(context.Background())

@@ -390,7 +390,7 @@ func TestAWebServerIsNotANode(t *testing.T) {
 func TestANodeThatIsLateIsNoneThatRefuses(t *testing.T) {
 	t.Parallel()
 	addr := listenAs(t, func(conn net.Conn) {
-		_, _ = conn.Read(make([]byte, 1)) // who knocks has lost patience, and asks for TLS
+		_, _ = conn.Read(make([]byte, 1)) // the joining node has lost patience, and asks for TLS
 		_, _ = conn.Write([]byte("INFO {}\r\n"))
 	})
 	run(t, join(t, "a", natsbus.Options{Cluster: "test", Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{addr}}))

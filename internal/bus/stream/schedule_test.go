@@ -25,7 +25,7 @@ type world struct {
 	resets, hints int
 
 	lose, double float64 // of every packet
-	cut          [2]bool // what a node sends is lost
+	cut          [2]bool // by sender: its packets are lost
 }
 
 type flying struct {
@@ -46,7 +46,7 @@ type end struct {
 	link    *link           // of the last up
 	seen    map[uint64]bool // values applied as frames
 	newest  map[byte]uint64 // key → value applied last, by frame or hint
-	resetAt uint64          // what is missing up to here was told by a reset
+	resetAt uint64          // a reset has told of all missing values up to here
 	ups     int
 }
 

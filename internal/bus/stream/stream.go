@@ -99,7 +99,7 @@ type Streams struct {
 	ctx context.Context // of Run; nil: it does not run
 	wg  sync.WaitGroup  // a goroutine for each peer
 
-	SentFrames, SentPackets        atomic.Uint64 // what is sent again counts again
+	SentFrames, SentPackets        atomic.Uint64 // each repeat counts again
 	AppliedFrames, ReceivedPackets atomic.Uint64
 	Again                          atomic.Uint64 // times that a peer asked for lost frames
 	Hinted                         atomic.Uint64 // hints and resets sent in place of frames

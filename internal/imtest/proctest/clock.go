@@ -84,7 +84,7 @@ func (c *Clock) Set(d time.Duration) {
 	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_RDWR, 0)
 	if err == nil {
 		_, err = mem.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(int64(d/time.Second))), c.offset)
-		_ = mem.Close() // what was written is there
+		_ = mem.Close() // the write has taken effect already
 	}
 	if err != nil {
 		c.t.Fatalf("step the clock of process %d: %v", c.pid, err)

@@ -17,7 +17,8 @@ func (s *Store) Append(b *store.Batch, done func(error)) {
 	c := newCommit(done)
 	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(b) }
 	if err := s.enter(); err != nil {
-		c.refusal, c.stage = err, func() (*pebble.Batch, error) { return nil, err } // the log writer may still take it
+		// callBack answers a refused commit without staging, but writeLog may take it, and call stage, before that.
+		c.refusal, c.stage = err, func() (*pebble.Batch, error) { return nil, err }
 		if !s.queue.push(c) {
 			done(err) // the store is closed, and every earlier done has returned
 		}

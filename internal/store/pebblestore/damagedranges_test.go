@@ -213,7 +213,7 @@ func TestTableIsDamagedTwice(t *testing.T) {
 		intoTables(t, st)
 		mustClose(t, st)
 		was := 0
-		for i, middle := range []bool{false, true} { // the head records come first, the rows are in the middle
+		for i, middle := range []bool{false, true} { // the records come first, the rows are in the middle
 			path, whole := largestOf(t, fs)
 			at := 2000
 			if middle {

@@ -4,8 +4,9 @@
 // append.go puts a commit into the queue. commit.go writes the queued commits to Pebble's log, waits for one sync
 // of all of them, writes the witness, and calls done. The witness (witness.go) is a second file that says how far
 // the log and the manifest reach: Pebble does not notice that one of them has lost its end. guardfs.go is the file
-// system through which Pebble writes; it keeps the witness ahead of Pebble. open.go compares the witness with
-// Pebble's files at a start. rollback.go refuses an earlier state of the folder, and datafolder.go another folder
+// system of the database's folder; it keeps the witness ahead of Pebble. Pebble gets it inside of the file system of
+// checkpoint.go, which leads the files of checkpoints around it. open.go compares the witness with Pebble's files at a
+// start. rollback.go refuses an earlier state of the folder, and datafolder.go another folder
 // than the expected one. repair.go accepts a loss.
 //
 // # What a start notices
@@ -34,8 +35,8 @@
 //   - Damaged tables: damagedtables.go (what is known of them), tables.go (reads and rewrites one),
 //     mendtable.go, damagedranges.go, scrub.go.
 //   - Repair: repair.go, repairranges.go, lostrow.go, examine.go (looks and changes nothing).
-//   - Backups: backup.go, checkpoint.go, filecopier.go, backupmanifest.go (what is in a backup),
-//     restore.go.
+//   - Backups: backup.go, checkpoint.go (also the file system that Pebble gets), filecopier.go,
+//     backupmanifest.go (the content of a backup), restore.go.
 //
 // # What nobody notices
 //

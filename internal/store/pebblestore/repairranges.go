@@ -279,7 +279,7 @@ func (s *settler) concerns(c im.Key) bool {
 	})
 }
 
-// conversations returns the conversations that may have lost something, as far as a head record, a row or the
+// conversations returns the conversations that may have lost something, as far as a record, a row or the
 // feed names them.
 func (s *settler) conversations() (map[im.Key]bool, error) {
 	convs := map[im.Key]bool{}
@@ -372,7 +372,7 @@ const (
 // derived tells whether the id of c is made from its users, and not from the key of a group.
 func derived(c im.Key) bool { return c.Conv.Kind() == im.Direct || c.Conv.Kind() == im.Inbox }
 
-// rebuildRecord makes the head record of a group anew, if it is gone and there are rows. The title and the key
+// rebuildRecord makes the record of a group anew, if it is gone and there are rows. The title and the key
 // are lost: only the record had them. Of a direct conversation or an inbox rebuildRecord only reports the loss: the
 // record of a direct conversation comes back with the next message.
 func (s *settler) rebuildRecord(c im.Key) error {
@@ -430,7 +430,7 @@ func (s *settler) restoreMembers(c im.Key) error {
 	})
 }
 
-// record returns the head record of c; empty: there is none, or it is unreadable.
+// record returns the conversation record of c; empty: there is none, or it is unreadable.
 func (s *settler) record(c im.Key) (*storepb.Conversation, error) {
 	v, err := s.get(convKey(kindConversation, c))
 	rec := new(storepb.Conversation)

@@ -89,7 +89,7 @@ func Start(o Options) (*Server, error) {
 		listen, from = listen+","+o.Host, append(from, o.Host+"/24")
 	}
 	conf := map[string]string{
-		"dynamic_shared_memory_type": "mmap", // in the folder: what a killed server leaves goes with it
+		"dynamic_shared_memory_type": "mmap", // in the folder: the remains of a killed server go with it
 		"listen_addresses":           "'" + listen + "'", "unix_socket_directories": "'" + s.dir + "'",
 		"fsync": "off", "max_connections": "200", "shared_buffers": "128MB", "max_wal_size": "1GB",
 		"log_min_messages": "warning",
