@@ -32,9 +32,9 @@ CHROMIUM    := $(BUILD)/.chromium-shell
 FONTS       := $(BUILD)/.fonts
 PROXIES     := $(BUILD)/.proxies
 
-# What was compiled in one folder serves another one with the same sources. Our packages
-# are compiled without the data for debuggers, a tenth of what that takes; who needs them
-# calls go build without make.
+# Packages compiled in one folder serve another one with the same sources. Our packages
+# are compiled without the data for debuggers, which are a tenth of that work; a person who
+# needs them calls go build without make.
 export GOFLAGS := -trimpath -gcflags=github.com/petrel-im/petrel/...=-dwarf=false $(GOFLAGS)
 
 # The hooks of zstd for tracing are weak symbols, which Go's own linker does not know.
@@ -90,7 +90,7 @@ LONG     := internal/store/pgstore internal/cluster test/sdk internal/gateway in
 WAITING  := test/ts test/passenger test/console
 UNRACED  := test/bench test/chaos cmd/petrel bench test/proxy test/foreign test/web test/simulation test/authz test/crash test/flood internal/api internal/bus/stream internal/proxycheck test/api test/verdict test/requests
 APART    := test/walk test/sabotage test/way internal/lint
-# What tools of others make of the API's description takes a JVM and compilers: `make openapi`.
+# The tests with generators of others for the API need a JVM and compilers: `make openapi`.
 OPENAPI_TESTS := ^Test(GeneratedClientsCallTheServer|SchemathesisFindsNothing)$$
 REPLAYS  := ^Test(ABit|BadBlock|BackupThatIsCut|Chained|CompactionThat|CutOff|Damage|Dropped|Every|Examine|F15|Flipped|Folder|Inventory|Lost|Log|MendIs|Missing|Older|PowerCuts|Repair|Restore|Rewrite|Salvage|Second|StoreOnDisk|TableIs|Unknown|Unreadable|Verify)
 # WIDE take paths that other tests of their packages take as well with all there may be of
@@ -100,19 +100,19 @@ WIDE     := ^Test(SlowNodeGivesItsFeedsUp|NobodyIsSlowBesideOthersThatAre|SlowRe
 WIDE_OF  := internal/cluster internal/session internal/inbox internal/gateway internal/conv
 packages  = $(addprefix ./,$(1))
 
-# An eighth of what compiling takes is collecting garbage.
+# Collecting garbage is an eighth of the time of compiling.
 COMPILE := GOGC=off GOMEMLIMIT=2GiB go
 
-# Temporary files are in memory if there are 8 GiB for them: a fifth of what tests take there
-# is the file system of a disk, which also searches long for a place once many files are gone.
+# Temporary files are in memory if there are 8 GiB for them: a fifth of the time of tests
+# there is the file system of a disk, which also searches long for a place once many files are gone.
 MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 8388608 ] 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
 # Clients of other languages are installed while the tests are compiled.
 INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(JAVA) $(TS) $(WEB) $(CHROMIUM) $(PROXIES)
 
-# What the second part needs is compiled from the beginning: nice, so that it takes only
-# what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
-# is not done by then, the second part itself compiles.
+# The packages of the second part are compiled from the beginning: nice, so that this takes
+# only the time that the first part leaves. It ends with the first part, for on a busy machine
+# it gets nothing; the second part itself compiles the rest.
 AHEAD = exec nice -n 19 setsid env $(COMPILE) list -export -test -deps $(call packages,$(BUSY) $(WAITING) $(WIDE_OF) $(UNRACED)) >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run the tests: race detector, clients of other languages
@@ -283,7 +283,7 @@ autobahn: $(AUTOBAHN)/bin/wstest ## the WebSocket cases of Autobahn's suite, aga
 	PYTHONUSERBASE=$(CURDIR)/$(AUTOBAHN) go test -count=1 -vet=off -v -run '^Test(Autobahn|EchoIsWebSocket)$$' ./internal/gateway -args -autobahn $(CURDIR)/$< $(ARGS)
 
 # Go fuzzes one function at a time, so as many as there are cores run side by side.
-# What they find is in testdata/ of the package: commit it with the fix. A run whose
+# Their findings are in testdata/ of the package: commit them with the fix. A run whose
 # last input was cut off by the end of its time says "context deadline exceeded" and
 # fails, though it has found nothing (golang.org/issue/75804, until Go 1.27): that is no
 # failure here.
@@ -373,7 +373,7 @@ $(FONTS): $(CHROMIUM)
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends fonts-inter fonts-noto-cjk fonts-noto-color-emoji; }
 	@touch $@
 
-# What gives the nodes of a test hosts of their own, which only root can. Behind
+# The tools that give the nodes of a test hosts of their own, which only root can. Behind
 # the other that calls apt-get, which runs once at a time.
 hosts: $(POSTGRES)
 	@[ "$$(id -u)" != 0 ] || { command -v ip && command -v nft; } >/dev/null || \

@@ -108,7 +108,8 @@ func (g *generator) follow(c *conn, b []byte, now int64) []byte {
 	return nil
 }
 
-// deliver books messages of the script, which are audited already, as delivered to c.
+// deliver books messages of the script as delivered to c. Their content is audited already. deliver audits their
+// seqs: a message that comes late or twice is a finding. A message that c had already does not count as delivered.
 func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 	if len(msgs) == 0 {
 		return

@@ -131,4 +131,4 @@ func writeSocket(fd int, b []byte) (n int, err error) {
 	}
 }
 
-func closeSocket(fd int) { _ = unix.Close(fd) } // what was not sent is not missed
+func closeSocket(fd int) { _ = unix.Close(fd) } // nobody misses the unsent bytes

@@ -15,8 +15,8 @@ import (
 )
 
 // OpenIMReliability is the scenario after the reliability test that OpenIM publishes: clients log in late, each
-// at a random moment, and some of them write to the others. What was received must be what was acked. The clients
-// are those of the Go SDK.
+// at a random moment, and some of them write to the others. The received messages must be the acked ones. The
+// clients are those of the Go SDK.
 const OpenIMReliability = "openim-reliability"
 
 // ReliabilityReport is what a run of OpenIMReliability found.

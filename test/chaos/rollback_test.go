@@ -67,7 +67,7 @@ type past struct {
 	*clients.Clients
 	standby *pgtest.Server
 	kept    bool     // nothing that was acked may be missing
-	pending []string // what was on its way when the database was lost
+	pending []string // sends on their way when the database was lost
 }
 
 // newPast starts a cluster. synchronous says that its commits wait for the standby.

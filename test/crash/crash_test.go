@@ -86,7 +86,7 @@ func TestKill9LosesNothing(t *testing.T) {
 	w.Settle()
 	w.End()
 
-	s.kill() // what is checked is what a new process reads
+	s.kill() // the audit checks the reads of a new process
 	s.start()
 	w.Audit("http://" + s.http)
 	s.end()

@@ -70,7 +70,7 @@ type rollback struct {
 	*server
 	*clients.Clients
 	rng     *rand.Rand
-	pending []string // what was on its way when the store was put back
+	pending []string // sends on their way when the store was put back
 	strict  bool     // times are held to their limits
 }
 

@@ -49,7 +49,7 @@ func newLedger(t *testing.T, senders int) *Ledger {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = f.Close() // what is in it was judged
+		_ = f.Close() // its content was judged
 		switch {
 		case !t.Failed():
 			_ = os.Remove(f.Name()) // best effort

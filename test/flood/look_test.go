@@ -123,7 +123,7 @@ func (g *gallery) connect(ctx context.Context) error {
 		if _, err := c.Write(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Focus{Focus: &petrelv1.SetFocus{Convs: []string{g.look.Conv}}}}); err != nil {
 			return err
 		}
-		for f := (*petrelv1.ServerFrame)(nil); f.GetFocus() == nil; { // what is pushed before is for nobody who looks
+		for f := (*petrelv1.ServerFrame)(nil); f.GetFocus() == nil; { // earlier pushes are for nobody who looks
 			if f, err = c.Recv(ctx); err != nil {
 				return err
 			}

@@ -311,7 +311,7 @@ func (c *cutter) serve(client net.Conn) {
 	c.mu.Lock()
 	c.open = append(c.open, client, server)
 	p := &passing{cutter: c, left: 100 + c.random.IntN(5_000)} // from a part of the upgrade to some fifty frames
-	counted := server                                          // most cuts are among answers: what they answer is done, and the client does not know it
+	counted := server                                          // most cuts are among answers: the request is done, and the client does not know it
 	if c.random.IntN(4) == 0 {
 		counted = client
 	}

@@ -35,7 +35,7 @@ func rides(t *testing.T) map[string]func(Options) *Passenger {
 
 func host(s *imtest.Server) string { return strings.TrimPrefix(s.URL(wire.WebSocket), "ws://") }
 
-// number is a variable of the environment; without it, what it is by itself.
+// number is a variable of the environment; without it, `otherwise`.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	v := os.Getenv(name)

@@ -4,7 +4,7 @@
 // patched files instead of the ones in the tree (its flag -overlay).
 //
 // The patches of all rules are in one overlay, so that every test binary is
-// built once. Which of them runs is chosen by BROKEN_RULE in the environment;
+// built once. BROKEN_RULE in the environment chooses the rule that is broken;
 // without it a patched binary does what the server does.
 //
 // Rules are broken again when they or a package that they patch or that guards them has

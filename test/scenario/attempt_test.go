@@ -19,7 +19,7 @@ import (
 // and the file is played anew. A fault of the server fails on a machine that goes on.
 const (
 	tries  = 8                // how often a file is played at most
-	isLost = 20 * time.Second // what does not come for so long after that is lost
+	isLost = 20 * time.Second // a line that does not come for so long after that is lost
 )
 
 // attempt is a test whose failure may tell nothing. It keeps what is logged, and ends what it

@@ -36,8 +36,8 @@ var combinations = []combination{
 // combination, and those about the wire in all ways on the embedded store. The race
 // detector watches a part of these runs.
 const (
-	theRest = "rest" // what the race detector does not watch
-	allOf   = "all"  // each file in all its ways, with the large counts, and what is promised about time is judged
+	theRest = "rest" // the files that the race detector does not watch
+	allOf   = "all"  // each file in all its ways, with the large counts, and with the promises about time
 )
 
 var chosen = os.Getenv("PETREL_SCENARIOS")

@@ -63,7 +63,7 @@ func (s *session) command(a args) {
 	case "ping":
 		s.barrier()
 	case "raw":
-		_ = s.conn.WriteRaw([]byte(a.bodies[0])) // what the server makes of it is a line
+		_ = s.conn.WriteRaw([]byte(a.bodies[0])) // the server's reaction is a line
 	default:
 		s.w.fatalf("cannot %s", a.word(0))
 	}

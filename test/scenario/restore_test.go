@@ -52,7 +52,7 @@ func (w *world) restore() {
 			w.restoreFolder(w.nodes[0].Dir)
 		}
 	})
-	for _, s := range w.sessions { // what they were told before is history
+	for _, s := range w.sessions { // earlier lines are history
 		s.await("the end of the connection", func() bool { s.render(); return s.conn == nil })
 	}
 	for conv := range w.ledger.entries {

@@ -346,7 +346,7 @@ func (w *world) rewrite(lines []line) string {
 		}
 		w.settle()
 		for _, name := range w.order {
-			if s := w.sessions[name]; s.reading() { // what one holds back comes later, and how much is chance
+			if s := w.sessions[name]; s.reading() { // a session that holds back gets its lines later, and their number is chance
 				s.render()
 				for _, p := range paces[:len(paces)-1] {
 					out = append(out, fold(name, s.lines[p])...)

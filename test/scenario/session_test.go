@@ -268,7 +268,7 @@ func (s *session) put(format string, a ...any) {
 // next is the next line of a pace, which should be want.
 func (s *session) next(p pace, want string) string {
 	s.w.t.Helper()
-	if s.user != nil && p != "ok" { // what is called over HTTP is answered when the command returns
+	if s.user != nil && p != "ok" { // a call over HTTP is answered when the command returns
 		s.await(want, func() bool { s.render(); return len(s.lines[p]) > 0 })
 	}
 	if len(s.lines[p]) == 0 {
@@ -342,7 +342,7 @@ func (s *session) post(x *sent) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		room := s.conn.Welcome.GetWindow()
-		if s.ended != nil || !s.greeted { // no room was announced; what the server says to it is the point
+		if s.ended != nil || !s.greeted { // no room was announced; the answer of the server is the point
 			return true
 		}
 		if s.window.sends >= int(room.GetSends()) || s.window.bytes > 0 && s.window.bytes+size > int(room.GetBytes()) {

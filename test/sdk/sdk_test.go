@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	imtest.ServeChild()
 	removed := goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(programs.dir) // "" if no test has built them; what is left is in the system's temporary folder
+		_ = os.RemoveAll(programs.dir) // "" if no test has built them; remains are in the system's temporary folder
 		os.Exit(code)
 	})
 	goleak.VerifyTestMain(m, removed, // goroutines that a package of the event loop starts once and keeps

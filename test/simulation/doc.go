@@ -23,8 +23,8 @@
 //
 // # What is judged
 //
-// Safety: whatever happens, and at any time. What clients see goes into an op log, and
-// internal/checker judges it: nothing that was acked is lost, nothing is doubled, made up,
+// Safety: whatever happens, and at any time. Clients write their observations into
+// an op log, and internal/checker judges it: nothing that was acked is lost, nothing is doubled, made up,
 // changed or out of order; heads and cursors do not go back; nobody is shown what they may not
 // read, or a body after its recall was acked. Beside that, this package follows the members of
 // each group through its history.

@@ -239,7 +239,7 @@ type nodeBus struct {
 	dead *atomic.Bool
 
 	mu   sync.Mutex // tier 0; guards the field below
-	held []func()   // what the node sent while it was frozen
+	held []func()   // sends of the node while it was frozen
 }
 
 // thaw sends what was held. The door is open again.

@@ -103,7 +103,7 @@ func (c *client) send(s *petrelv1.Send) (conv string, seq uint64) {
 	c.l.write(op)
 	ack, err := c.conn.Send(c.ctx(), s)
 	op.At, op.Edits, op.Recalls, op.Body = c.l.now(), 0, 0, 0
-	c.take() // the ack is the own copy of the entry: what was pushed before it comes before it
+	c.take() // the ack is the own copy of the entry: earlier pushes come before it
 	switch {
 	case err == nil:
 		op.Kind, op.Conv, op.Seq = checker.OK, cmp.Or(ack.Conv, s.Conv), ack.Seq

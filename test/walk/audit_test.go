@@ -26,7 +26,7 @@ func (w *walk) settle() {
 		}
 		d.closely = true
 		d.c.FocusAll()
-		d.net.cut() // what a lost push has said comes with the next sync
+		d.net.cut() // the content of a lost push comes with the next sync
 		d.c.WakeUp()
 	}
 	for _, d := range w.devices {

@@ -136,7 +136,7 @@ func (d *device) reload(failed bool) {
 		if !failed && d.keep == 0 && last < v.last() && d.c.Status().History == d.shown.history {
 			d.fail("%s: seq %d was shown, and is not there after a restart, only %d", id, v.last(), last)
 		}
-		v.Read, v.Receipts = 0, nil // what was not synced is gone, and those of others are not stored
+		v.Read, v.Receipts = 0, nil // an unsynced cursor is gone, and those of others are not stored
 		for len(v.told) > 0 && v.last() > last {
 			v.told = v.told[:len(v.told)-1]
 		}
@@ -407,7 +407,7 @@ func (d *device) outbox(v *view, to string, all []*petrel.Outgoing, skipped bool
 		}
 		o := pending[m.id]
 		if o == nil {
-			if m.maybe || !m.sure { // what carol has sent before she was removed, she may read no more
+			if m.maybe || !m.sure { // carol may no longer read messages that she sent before her removal
 				m.maybe = true
 				delete(d.open, m.id)
 				continue

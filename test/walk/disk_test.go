@@ -27,7 +27,7 @@ const (
 	diskWorks    diskFault = iota
 	writeFails             // nothing is written
 	answerFails            // everything is written, and the client is told that it is not
-	syncFails              // what was written is there, and may not outlive a loss of power
+	syncFails              // the write is there, and may not outlive a loss of power
 	crashesFirst           // the process ends before the write
 	crashesAfter           // and after it
 )

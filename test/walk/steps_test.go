@@ -140,7 +140,7 @@ func (w *walk) trouble(d *device) {
 	case k < 7:
 		w.count["crash"]++
 		d.crash(false)
-	case k < 9 && !d.bot: // what the loop has finished would come again
+	case k < 9 && !d.bot: // messages that the loop has finished would come again
 		w.count["loss of power"]++
 		if w.random(2) == 0 {
 			w.sendBeforeSync(d)

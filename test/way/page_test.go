@@ -222,7 +222,7 @@ func newWay(r recorded) *way {
 		}
 		var files []string
 		for _, c := range calls {
-			for j := len(c.Stack) - 1; j >= 0; j-- { // who waits was there before whom it waits for
+			for j := len(c.Stack) - 1; j >= 0; j-- { // a waiting function was there before the one that it waits for
 				f := c.Stack[j]
 				files = append(files, f.File)
 				has("file", f.File)

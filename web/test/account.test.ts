@@ -323,11 +323,11 @@ describe('accounts', { timeout: suiteMs, concurrency: 3 }, () => {
   /** Waits until a browser holds nothing of an account: it says that somebody is logged out before all of it is removed. */
   async function wiped(p: Person, user: string): Promise<void> {
     let found: readonly string[] = []
-    await until(`nothing is left of ${user}`, async () => (found = await kept(p, user)).length === 0).catch(() => {}) // what is said then is what is left
+    await until(`nothing is left of ${user}`, async () => (found = await kept(p, user)).length === 0).catch(() => {}) // the assertion then names the rest
     assert.deepEqual(found, [])
   }
 
-  /** What a browser holds of an account. */
+  /** The data of an account in a browser. */
   function kept(p: Person, user: string): Promise<string[]> {
     return p.page.evaluate(async (u) => {
       const found = [...Object.keys(localStorage), ...Object.keys(sessionStorage)].filter((k) => k.startsWith(`petrel:${u}:`) || k === 'petrel:accounts' && (localStorage.getItem(k) ?? '').includes(`"${u}"`))

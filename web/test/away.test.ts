@@ -39,7 +39,7 @@ describe('deleted for oneself', { timeout: suiteMs, concurrency: 3 }, () => {
       await two.page.getByRole('dialog').getByRole('button', { name: 'Delete for me' }).press('Enter')
       for (const p of [one, two]) await shows(p, ['first'])
       await one.page.evaluate((hash) => { location.hash = hash }, `#/${user}`)
-      await one.row(peer).locator('.chat-row-last', { hasText: /^first$/ }).waitFor() // what the list says was last
+      await one.row(peer).locator('.chat-row-last', { hasText: /^first$/ }).waitFor() // the last message by the list
       await one.page.reload()
       await one.row(peer).click()
       await shows(one, ['first'])

@@ -1,4 +1,4 @@
-// What axe finds on all views, and what of them does not fit into a narrow page.
+// The findings of axe on all views, and the parts of them that do not fit into a narrow page.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import axe from 'axe-core'
@@ -45,7 +45,7 @@ async function findings(p: Page, rules: readonly string[]): Promise<string[]> {
   return violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html.slice(0, 200)} ${n.any[0]?.message ?? ''}`))
 }
 
-/** What scrolls sideways, or would: the document and each box that scrolls, except for code. */
+/** The elements that scroll sideways, or would: the document and each box that scrolls, except for code. */
 function sideways(p: Page): Promise<string[]> {
   return p.evaluate(() => [...document.querySelectorAll<HTMLElement>('html, body *:not(pre, pre *)')].filter((e) => {
     const isScrolled = e === document.documentElement || ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)

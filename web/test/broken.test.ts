@@ -38,7 +38,7 @@ const rules: readonly Rule[] = [
   { file: 'src/route.ts', old: 'parts.map(encodeURIComponent)', new: 'parts', guard: 'src/route.test.ts', by: 'addresses are read as they are written' },
 ]
 
-/** What only a browser sees. */
+/** Rules that only a browser sees broken. */
 const seen: readonly Rule[] = [
   { file: 'src/chat/ChatView.tsx', old: 'conv={id || conv}', new: 'conv={id}', guard: 'test/group.test.ts', by: 'of which this browser has not heard yet' },
   { file: 'src/chat/Body.tsx', old: 'grow()', new: '', guard: 'test/long.test.ts', by: 'a long message is folded' },
@@ -94,7 +94,7 @@ const seen: readonly Rule[] = [
   { file: 'src/chat/useSpan.ts', old: 'const has = await window.around(seq, undefined, within())', new: 'const has = true', guard: 'test/timeline.test.ts', by: 'a quote far back' },
 ]
 
-/** A rule that breaks nothing, so all tests pass: what fails with the others is not the way they are built. */
+/** A rule that breaks nothing, so all tests pass: the other failures do not come from the way the pages are built. */
 const whole: Pick<Rule, 'file' | 'old' | 'new'> = { file: 'ui/composing.ts', old: 'return key.isComposing || key.keyCode === 229', new: 'return key.keyCode === 229 || key.isComposing' }
 
 function breaking(rule: Pick<Rule, 'file' | 'old' | 'new'>): Plugin {

@@ -17,7 +17,7 @@ export async function until(what: string, holds: () => Promise<boolean> | boolea
   for (const end = performance.now() + limitMs; !await holds(); await pause(20)) assert.ok(performance.now() < end, `not within ${limitMs} ms: ${what}`)
 }
 
-/** Waits until a page has run what is due, and has drawn it. What follows from that without a timer has come then. */
+/** Waits until a page has run what is due, and has drawn it. Consequences without a timer have come then. */
 export const drawn = (page: Page): Promise<void> => page.evaluate(() => new Promise<void>((resolve) => {
   let frames = 0
   const next = (): void => {
@@ -144,7 +144,7 @@ export class Person {
   }
 }
 
-/** What every open page shows, for whoever reads of a test that failed. */
+/** The texts of all open pages, for the report of a failed test. */
 export async function showing(): Promise<string[]> {
   const open = all.filter((p) => !p.page.isClosed())
   return Promise.all(open.map(async (p) => {
@@ -154,7 +154,7 @@ export async function showing(): Promise<string[]> {
   }))
 }
 
-/** What went wrong in the pages of all people so far. */
+/** The errors in the pages of all people so far. */
 export function troubles(): string[] {
   return all.flatMap((p) => p.trouble)
 }

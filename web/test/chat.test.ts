@@ -1,4 +1,4 @@
-// What people do with the web chat, in Chromium, against the real binary.
+// People use the web chat, in Chromium, against the real binary.
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'

@@ -88,7 +88,7 @@ export class Load {
   readonly #clients: readonly Client[]
   readonly #loops: readonly Promise<void>[]
   #over = false
-  /** What the SDK gave up. */
+  /** The sends that the SDK gave up. */
   readonly refused: string[] = []
 
   private constructor(clients: readonly (readonly [Client, string])[]) {

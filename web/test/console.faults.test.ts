@@ -1,4 +1,4 @@
-// What an operator sees on the first page while something is wrong, and on a phone.
+// The first page of the console while something is wrong, and on a phone.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { statfsSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// What is written and not sent, in every tab of an account.
+// Drafts: texts that are not sent yet, in every tab of an account.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { drawn, type Person, suiteMs } from './browser.js'

@@ -127,7 +127,7 @@ describe('<petrel-chat>', { timeout: suiteMs, concurrency: 2 }, () => {
     await bob.say('welcome')
     await alice.message('welcome').waitFor()
     assert.equal(await p.evaluate(() => document.activeElement?.id), 'search') // what comes takes no focus either
-    // What opens over the chat is in its tree, and gives the focus back.
+    // A layer over the chat is in its tree, and gives the focus back.
     await alice.field.click()
     await alice.choose('welcome', 'Reply')
     assert.ok(await p.evaluate(() => document.activeElement?.shadowRoot?.activeElement?.matches('.composer-field')))

@@ -165,7 +165,7 @@ async function application(folder: string, sdk: string): Promise<void> {
   await run(folder, 'npm', 'run', 'build')
 }
 
-/** Runs a program in a folder until its end: what it has printed. */
+/** Runs a program in a folder until its end, and returns its output. */
 async function run(folder: string, command: string, ...args: readonly string[]): Promise<string> {
   const child = spawn(command, args, { cwd: folder })
   let [out, all] = ['', '']

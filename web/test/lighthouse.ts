@@ -12,7 +12,7 @@ import { makeWorld } from './world.js'
 
 const [folder = '', runs = '3', ...only] = process.argv.slice(2)
 
-/** What is used of puppeteer-core and of lighthouse, whose types are not here. */
+/** The used parts of puppeteer-core and lighthouse, whose types are not here. */
 interface PuppetPage {
   goto(address: string): Promise<unknown>
   waitForSelector(selector: string): Promise<unknown>

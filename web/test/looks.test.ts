@@ -1,4 +1,4 @@
-// What a person sees and would be annoyed by if it were otherwise.
+// Visible details that would annoy a person if they were otherwise.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
@@ -212,7 +212,7 @@ describe('how it looks', { timeout: suiteMs, concurrency: 3 }, () => {
       await paul.page.reload()
       await paul.page.locator('.pin-bar').waitFor()
       await paul.message('the newest line').waitFor()
-      await paul.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))) // what was drawn is observed
+      await paul.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))) // the observer has seen the drawing
       assert.deepEqual(await paul.page.evaluate(() => (window as unknown as { readonly shifts: readonly string[] }).shifts), [], where)
     }
     await paul.context.close()

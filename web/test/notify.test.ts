@@ -1,4 +1,4 @@
-// What tells of messages while the person looks elsewhere.
+// Signs of new messages while the person looks elsewhere.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
@@ -53,7 +53,7 @@ describe('a tab that is not seen', { timeout: suiteMs, concurrency: 3 }, () => {
 
   /** Waits until so many tones were played. */
   async function heard(p: Person, n: number): Promise<void> {
-    await p.page.waitForFunction((n) => tones >= n, n).catch(() => {}) // what is said then is how many there were
+    await p.page.waitForFunction((n) => tones >= n, n).catch(() => {}) // the assertion then names their number
     assert.equal(await p.page.evaluate(() => tones), n)
   }
 
@@ -84,7 +84,7 @@ describe('a tab that is not seen', { timeout: suiteMs, concurrency: 3 }, () => {
     await shared.server.sendAs(peer, { user, text: 'silently' })
     await noticed(one, `${peer}: silently`) // the newest takes the place of the one before
     assert.equal(await played(), 2)
-    // What is muted, and what was read elsewhere, is quiet.
+    // Muted chats, and messages that were read elsewhere, are quiet.
     await hide(one, false)
     await one.row(peer).click({ button: 'right' })
     await one.page.getByRole('menuitem', { name: 'Mute' }).click()
@@ -116,7 +116,7 @@ describe('a tab that is not seen', { timeout: suiteMs, concurrency: 3 }, () => {
     await hide(p, false) // another page of the test may have the focus
     await shared.server.sendAs(kurt, { user: jill, text: 'first' })
     await p.row(kurt).getByText('first').waitFor()
-    await p.page.waitForFunction(() => document.title.startsWith('(1) ')) // what has drawn the row was told to what tells the person, too
+    await p.page.waitForFunction(() => document.title.startsWith('(1) ')) // the event that has drawn the row went to the notifier, too
     assert.equal(await p.page.evaluate(() => tones), 0) // they look at the page
     await hide(p)
     await shared.server.sendAs(kurt, { user: jill, text: 'second' })

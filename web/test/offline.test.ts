@@ -1,4 +1,4 @@
-// What a connection, a server or a clock that fails leaves of a chat.
+// A chat while its connection, its server or a clock fails.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Person, profile, suiteMs, until } from './browser.js'

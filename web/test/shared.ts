@@ -9,7 +9,7 @@ let begun: Promise<[Server, Browser]> | undefined
 let suites = 0 // that are not over
 let made = 0 // users, and what else needs a name of its own
 
-/** What a suite has in common with the others. */
+/** The server and browser that a suite has in common with the others. */
 export class Shared {
   server!: Server
   browser!: Browser

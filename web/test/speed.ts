@@ -45,7 +45,7 @@ async function measure(page: Page, withMessages: boolean): Promise<Opening> {
     const at = (name: string): number => performance.getEntriesByName(name)[0]?.startTime ?? 0
     const painted = at('first-contentful-paint')
     const drawn = at('petrel-drawn')
-    // As a rule messages are in the first paint. What is noted after another one is late: effects run before.
+    // As a rule messages are in the first paint. A mark after another one is late: effects run before.
     return { painted, script: at('petrel-script'), shown: drawn > 0 && drawn <= painted ? painted : at('petrel-messages') }
   })
 }

@@ -8,7 +8,7 @@ import { Shop } from './shop.js'
 import { insecureHost, load, registerOlga, settleMs, type Shown, type View, viewsOf } from './views.js'
 import { makeWorld, type World } from './world.js'
 
-/** A server with people who have talked, and what there is to see of it. */
+/** A server with people who have talked, and the views of it. */
 export class Stage {
   readonly views: Readonly<Record<string, View>>
   readonly #server: Server

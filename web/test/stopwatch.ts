@@ -1,7 +1,7 @@
 // How long it takes from a clean clone to a message that a friend sees: `npm run stopwatch`.
 // The server is built and started with `make serve`, where there is no Node; then two people, each
 // at a browser of their own, sign up with the link that it prints, and one writes to the other.
-// What a person would need to read and to type is not in the figure.
+// The figure does not have the time in which a person reads and types.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'petrel-stopwatch-'))
 const clone = path.join(folder, 'petrel')
 const seconds = (since: number): number => Math.round((performance.now() - since) / 100) / 10
 
-/** What the commands run with: none of Node's programs can be used. */
+/** The environment of the commands: it has none of Node's programs. */
 function withoutNode(): NodeJS.ProcessEnv {
   const bin = path.join(folder, 'bin')
   mkdirSync(bin)

@@ -26,7 +26,7 @@ describe('three tabs', { timeout: suiteMs, concurrency: 3 }, () => {
     return { peer, lead, others, devtools: await lead.context.newCDPSession(lead.page) }
   }
 
-  /** What two tabs say without the one that led arrives once, in the same order everywhere. */
+  /** Messages of two tabs without the one that led arrive once, in the same order everywhere. */
   async function goOn({ lead, peer, others: [two, three] }: Tabs): Promise<void> {
     await two.say('from the second')
     await three.stored('from the second')

@@ -195,7 +195,7 @@ describe('a long conversation', { timeout: suiteMs }, () => {
     const late = held
     held = undefined
     for (const send of late) send()
-    await name.waitFor({ state: 'detached' }) // who wrote it has written the one before it too
+    await name.waitFor({ state: 'detached' }) // the author has written the one before it too
     const after = (await at(second).boundingBox())?.y ?? 0
     assert.ok(Math.abs(after - before) <= 1, `what is below the first message has moved by ${after - before} px`)
     await context.close()
@@ -307,7 +307,7 @@ describe('a long conversation', { timeout: suiteMs }, () => {
     await place(far)
     await context.setOffline(true)
     await page.goto(`${server.url}/#/alice/c/${conv}`)
-    await row(page).first().waitFor() // what is there is shown, from its end
+    await row(page).first().waitFor() // the messages are shown, from the end
     await page.getByRole('button', { name: 'To the newest message' }).waitFor({ state: 'hidden' })
     await toBob()
     assert.equal(await place(), far)

@@ -9,7 +9,7 @@ import { fateless, type Wire, type World } from './world.js'
 /** A name of this host of which no browser knows that it is. */
 export const insecureHost = 'insecure.test'
 
-/** What a view needs after its last step, in ms. */
+/** The time that a view needs after its last step, in ms. */
 export const settleMs = 250
 
 const olgaPassword = 'olga has a long one'

@@ -62,7 +62,7 @@ interface TraceEvent {
   readonly args?: { readonly name?: string }
 }
 
-/** What the main thread of the page did, in ms of the processor. */
+/** The work of the page's main thread, in ms of the processor. */
 export interface Cost {
   readonly frames: readonly number[] // script, style and layout of each frame
   readonly longestTask: number
@@ -113,7 +113,7 @@ export function quantile(values: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0
 }
 
-/** What the script of the page holds, in MB. */
+/** The memory of the page's script, in MB. */
 export async function heapMB(page: Page, devtools: CDPSession): Promise<number> {
   await devtools.send('HeapProfiler.collectGarbage')
   return await page.evaluate(() => (performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize) / 1e6

@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core'
 import type { Server } from './server.js'
 
-/** What users call themselves. */
+/** The display names of users. */
 const names: Readonly<Record<string, string>> = {
   alice: 'Alice Moreau', bob: 'Bob Lindqvist', carol: '陈晓 Carol', dave: 'Dave 🚲 Okafor', farid: 'فريد الحسن', noa: 'נועה לוי', wang: '王小明', mika: '🦊 Mika 🌈',
   erin: 'Erin Featherstonehaugh-Cholmondeley, Third Viscountess of Slough',
@@ -17,7 +17,7 @@ const day = 24 * hour
 /** A message of which the server says that it cannot tell any more whether it is stored. */
 export const fateless = 'Shall we meet at the boat?'
 
-/** What there is for alice to see. */
+/** The server with the conversations of alice. */
 export interface World {
   readonly link: (user: string) => string
   readonly mixed: string // a group with messages of all kinds

@@ -1,6 +1,6 @@
-// What the core and the whole client cost: `node --expose-gc bench/core.mjs [messages]`, and with
-// --chromium in a page besides. They receive messages as frames of JSON; it prints the time of
-// each, the memory at the end, and the size of the core.
+// Measures the core and the whole client: `node --expose-gc bench/core.mjs [messages]`, and with
+// --chromium in a page besides. They receive messages as frames of JSON; the program prints the
+// time of each, the memory at the end, and the size of the core.
 import { build } from 'esbuild'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// What bench/core.mjs measures, in Node and in a page.
+// The measured work of bench/core.mjs, in Node and in a page.
 import * as core from '../src/core/index.ts'
 import { browserStore, Client, memoryStore } from '../src/index.ts'
 

@@ -25,7 +25,7 @@ async function table(store: { load(): Promise<readonly { key: string; value: unk
   return Object.fromEntries((await store.load()).map(({ key, value }) => [key, value]))
 }
 
-/** What every store does. open makes another one of the same data. */
+/** Tests that every store passes. open makes another one of the same data. */
 async function keeps(open: () => Store): Promise<void> {
   const first = open()
   assert.deepEqual(await first.load(), [])

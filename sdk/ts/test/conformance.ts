@@ -15,7 +15,7 @@ export interface Vector {
   readonly steps: readonly { readonly in: Fields; readonly out?: Fields; readonly shows?: { readonly [what: string]: Fields & Json } }[]
 }
 
-/** Plays one vector with a core; what it returns is wrong. */
+/** Plays one vector with a core, and returns the faults. */
 export function play(core: Border, v: Vector): string[] {
   const s = new Script(core, v.options ?? {})
   for (const [i, step] of v.steps.entries()) {
@@ -30,7 +30,7 @@ export function play(core: Border, v: Vector): string[] {
   return s.wrong
 }
 
-/** What came out of one step. */
+/** The outputs of one step. */
 interface Outcome {
   token: Json[]
   dials: Json[]
@@ -274,8 +274,8 @@ export class Script {
   }
 
   /**
-   * Goes from where a token is asked for to the answer of the first sync. What was asked
-   * besides the hello and this sync is left to the step.
+   * Goes from where a token is asked for to the answer of the first sync. The other
+   * requests are left to the step.
    */
   private goLive(input: Fields): void {
     for (let n = 0; this.got.token.length === 0; n++) {

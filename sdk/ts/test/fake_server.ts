@@ -31,7 +31,7 @@ export class FakeServer implements Transport {
   }
 }
 
-/** What a server answers that has one conversation, g1, with one message. */
+/** The answers of a server that has one conversation, g1, with one message. */
 export function usual(frame: ClientFrameJson): ServerFrameJson | undefined {
   if (frame.hello) {
     return {

@@ -119,7 +119,7 @@ test('what becomes of a message far back shows there', limit, () => reading(asyn
     await until(client, () => at(52)?.reactions[0]?.mine === true)
     await client.pin(conv, 53)
     await until(client, () => at(53)?.pinned === true)
-    assert.equal(at(60), other) // what has not changed is the same object
+    assert.equal(at(60), other) // an unchanged message is the same object
     await window.older()
     assert.equal(at(52)?.reactions[0]?.count, 2) // also after another page
     window.toNewest()

@@ -2,13 +2,13 @@
 import WebSocket from 'ws'
 import type { WebSocketClass } from '../src/index.js'
 
-/** What may happen to a frame. */
+/** The faults of a frame or its link. */
 export type Fault = 'push lost' | 'frame doubled' | 'frame overtaken' | 'answer lost' | 'cut before a write' | 'cut after a write'
 
 type Handler = ((event: never) => void) | null
 
 /**
- * What a server may say on a connection that the client has given up: that another login has taken
+ * A frame that a server may send on a connection that the client has given up: another login has taken
  * the place of this one. A client that takes it for the word of its newer connection ends.
  */
 const replaced = '{"kick":{"code":"replaced"}}'
@@ -54,7 +54,7 @@ export class Links {
     for (const link of [...this.#links]) link.cut()
   }
 
-  /** What comes and goes now waits. */
+  /** From now on frames in both directions wait. */
   freeze(): void {
     for (const link of this.#links) link.freeze()
   }

@@ -21,7 +21,7 @@ export async function use(): Promise<string> {
 `
 const imports = `import { browserStore, Client, isPetrelError, type Outgoing, version } from '@petrel-im/sdk'\n`
 
-/** What the application has where the guide shows a piece of code. */
+/** The application around the pieces of code in the guide. */
 const application = `import type { Client as C, Conversation, Message, Outgoing } from '@petrel-im/sdk'
 declare global {
   const client: C, conv: string, device: string, password: string, token: string

@@ -1,9 +1,9 @@
-// What the tests in a browser use of a page.
+// The functions of a page that the tests in a browser call.
 import * as core from '../src/core/index.js'
 import * as sdk from '../src/index.js'
 import { play, type Vector } from './conformance.js'
 
-/** What is wrong with the vectors that do not pass. */
+/** The faults of the vectors that do not pass. */
 function playAll(vectors: readonly Vector[]): string[] {
   return vectors.flatMap((v) => play(core, v).map((finding) => `${v.name}: ${finding}`))
 }

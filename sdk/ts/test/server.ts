@@ -51,7 +51,7 @@ export class Server {
     return this.#operators
   }
 
-  /** What the server has printed for the first operator. */
+  /** The link that the server has made for the first operator. */
   get setupLink(): string {
     return readFileSync(path.join(this.folder, 'data', 'setup-link'), 'utf8').trim()
   }

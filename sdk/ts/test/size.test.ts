@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 
-const limit = 30_000 // bytes, gzipped: what a page loads before it shows anything counts
+const limit = 30_000 // bytes, gzipped, of the files that a page loads before it shows anything
 
 test('a page loads at most 30 kB for the SDK with its database and its tabs', async (t) => {
   const { outputFiles } = await build({

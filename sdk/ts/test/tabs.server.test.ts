@@ -50,7 +50,7 @@ test('when the tab that leads is gone another one leads, and sends what it has l
   const two = p.open('2')
   await until(two, () => live(two.status()))
   assert.equal(p.leader, '1')
-  p.browser.freeze('1') // what it sends now does not leave it
+  p.browser.freeze('1') // its frames do not leave it now
   for (const s of p.sockets.get('1') ?? []) s.pause()
   for (const s of p.sockets.get('1') ?? []) s.send = () => undefined
   await one.send({ user: 'bob', id: 'left-behind', text: 'left behind' })

@@ -1,5 +1,5 @@
 // Makes vectors by a random walk: a core meets a small model of a server, over links that
-// break, and what comes out is written down. Another SDK plays it, and has to say the same.
+// break, and the walk writes down the outputs. Another SDK plays it, and has to say the same.
 import * as core from '../src/core/index.js'
 import { type Fields, type Json, Script, type Vector } from './conformance.js'
 
@@ -71,7 +71,7 @@ class Walk {
     return Object.fromEntries(Object.entries(keys).map(([what, of]) => [what, this.script.view(what, of) as Fields & Json]))
   }
 
-  /** The connection is gone: what it carried may have arrived. */
+  /** The connection is gone: its sends may have arrived. */
   private broken(): void {
     for (const s of this.asked.get('send') ?? []) if (this.random(2) === 0) this.store(s)
     this.asked.clear()
@@ -141,7 +141,7 @@ class Walk {
     }) }
   }
 
-  /** What happens next. */
+  /** Draws the next step. */
   private next(): Fields {
     const kinds = [...this.asked].filter(([, all]) => all.length > 0).map(([kind]) => kind)
     if (kinds.length > 0 && this.random(3) > 0) return this.answer(this.one(kinds))
@@ -233,7 +233,7 @@ class Walk {
   }
 }
 
-/** What a vector says: a default says nothing. */
+/** A value as a vector has it: without defaults. */
 function short(v: Json): Json {
   if (Array.isArray(v)) return v.map((one: Json) => short(one))
   if (typeof v !== 'object' || v === null) return v

@@ -217,7 +217,7 @@ class Disk {
     }
   }
 
-  /** Whoever runs writes no more. */
+  /** The running process writes no more. */
   crash(): void {
     this.#life++
     this.failed = true
@@ -250,7 +250,7 @@ export class Walk {
   #expired = false
   #isLoggedOut = false
   #wantsOut = false // alice logs out as soon as one of her tabs is live and none is frozen
-  #isLeaving = false // alice logs out: what she still composes may be lost
+  #isLeaving = false // alice logs out: messages that she still composes may be lost
   #loseAnswer = false
   #crashesSoon = false // the bot crashes when a message of it is stored whose entry is not there yet
   #calls = 0
@@ -498,7 +498,7 @@ export class Walk {
     await this.#send(page, to, { ...(conv === '' || to.startsWith('@') && this.#random(2) === 0 ? { user: to.slice(1) } : { conv }), ...own, ...replyTo, text }, !('replyTo' in replyTo))
   }
 
-  /** What the pages say of the messages to a conversation. */
+  /** The states that the pages show for the messages to a conversation. */
   #states(to: string): string {
     const of = (p: Page): unknown => {
       const conv = this.#conv(p, to)
@@ -572,7 +572,7 @@ export class Walk {
     }, () => `${page.name} of ${this.#who()} does not ask for what is missing: ${JSON.stringify(page.client.conversations().map((v) => [v.id, v.have, v.head]))}`)
   }
 
-  /** A call beside the walk. What it asks for may not be there any more. */
+  /** A call beside the walk. Its object may not be there any more. */
   #call(of: Promise<unknown>): void {
     this.#calls++
     of.catch((why: unknown) => {
@@ -592,7 +592,7 @@ export class Walk {
     }
   }
 
-  /** What the pages are, and who of them has sockets. */
+  /** The names of the pages, their states, and how many sockets each has. */
   #who(): string {
     return [...this.#tabs, this.#bot as Page].map((p) => `${p.name} ${p.client.status().state} with ${p.links.size} sockets`).join(', ')
   }
@@ -690,7 +690,7 @@ export class Walk {
 
   // --- breaks ---
 
-  /** The server is gone, and is put back to an earlier state: what is no more on its way may be lost. */
+  /** The server is gone, and is put back to an earlier state: settled messages may be lost. */
   async goBack(): Promise<void> {
     this.#thawAll()
     const pages = [...this.#tabs, this.#bot as Page]

@@ -10,7 +10,7 @@ const unlimited = Object.fromEntries([
   'SENDS_PER_S', 'SEND_BURST', 'GROUPS_PER_H', 'MEMBERS_PER_MIN', 'CONNECTIONS_PER_USER', 'CONNECTIONS_PER_IP', 'NEW_CONNECTIONS_PER_IP_PER_S', 'UNAUTHENTICATED_PER_IP', 'ANONYMOUS_CALLS_PER_IP_PER_S',
 ].map((name) => [`PETREL_LIMITS__${name}`, '-1']))
 
-/** What long walks must have met. */
+/** The disturbances that long walks must have met. */
 const disturbances = [
   'push lost', 'frame doubled', 'frame overtaken', 'answer lost', 'cut before a write', 'cut after a write', 'frame of a stale socket', 'cut', 'leader frozen', 'tab frozen', 'tab thawed', 'link frozen', 'restart',
   'leader reloaded', 'tab reloaded', 'crash', 'crash before an entry', 'disk', 'database', 'token expired', 'refresh whose answer is lost', 'logged out',

@@ -24,8 +24,8 @@ export function allAccounts(): readonly string[] {
 }
 
 /**
- * Whether this browser may keep data of an account. After a logout it may not. The account of a <petrel-chat>
- * element is in no list, but has a kept device id.
+ * Whether this browser may keep data of an account: the account is in the list, or has a kept device id. That of a
+ * <petrel-chat> element is in no list. A logout ends both.
  */
 export function mayKeep(account: string): boolean {
   return accounts.includes(account) || recall(`${account}:device`) !== ''

@@ -6,8 +6,8 @@ import { useChatActions } from './actions.js'
 export const quickReactions = ['👍', '❤️', '😂', '😮', '😢', '🎉'] as const
 
 /**
- * The reactions below a message, and the children after them. Each reaction is a button that adds or removes that
- * of the person.
+ * The reactions below a message, and the children after them. Each reaction is a button that adds or removes the
+ * person's own one.
  */
 export function Reactions({ message: m, children }: { readonly message: Message; readonly children: ReactNode }): ReactElement {
   const { t } = useTranslation()

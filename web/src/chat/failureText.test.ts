@@ -6,8 +6,8 @@ import type { Translation } from '../i18n/index.js'
 import { reasons, soon, thrownText } from './failureText.js'
 
 /**
- * What ends a connection, and what only operators and developers meet: the page has views of its own for it, or never
- * sees it.
+ * The codes that end a connection, and those for operators and developers only: the page has views of its own for
+ * them, or never sees them.
  */
 const others = [
   'unknown_codec', 'bad_frame', 'bad_utf8', 'unmasked', 'version_unsupported', 'unauthenticated', 'token_in_url', 'hello_expected', 'hello_timeout', 'too_many_connections',

@@ -18,8 +18,8 @@ export function placeIn(account: string, conv: string): ReadingPlace | undefined
 }
 
 /**
- * Keeps a position, in place of that of another chat if there are `most`; undefined, for a view at the end, removes
- * it.
+ * Keeps the position of a chat. If `most` chats have one already, another chat loses its position. undefined stands
+ * for the end, and removes the kept position.
  */
 export function keepPlace(account: string, conv: string, place: ReadingPlace | undefined): void {
   if (!mayKeep(account)) return

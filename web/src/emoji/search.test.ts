@@ -5,7 +5,7 @@ import { emojiModule } from '../../emojiModule.js'
 import { type EmojiData, unpack } from './search.js'
 import { toned } from './tone.js'
 
-/** What is in the bundle. */
+/** The emojis of the bundle. */
 function read(language: 'en' | 'zh'): EmojiData {
   const [, json = ''] = /^export default JSON.parse\((.*)\)$/s.exec(emojiModule(path.resolve('.'), language)) ?? []
   return unpack(JSON.parse(JSON.parse(json) as string) as Parameters<typeof unpack>[0])

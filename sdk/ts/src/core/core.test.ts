@@ -31,8 +31,8 @@ function offences(find: (code: string) => readonly (string | undefined)[]): stri
   return sources.flatMap(({ file, code }) => find(code).map((what) => `${file}: ${what}`))
 }
 
-// tsconfig.core.json checks this folder without the types of browsers and of Node. What the
-// language itself has is left.
+// tsconfig.core.json checks this folder without the types of browsers and of Node. Only
+// those of the language itself are left.
 describe('the core is only a state machine', () => {
   test('it has no clock, no randomness, no timers and nothing that waits', () => {
     const platform = /\b(Date|Math\.random|Intl|Promise|async|await|setTimeout|setInterval|queueMicrotask|fetch|crypto|performance|globalThis)\b/g

@@ -10,8 +10,8 @@ export function mentionsUser(m: Entry, user: string): boolean {
 }
 
 /**
- * Takes the list of mentions among the entries up to a seq from the server. Known mentions of later entries
- * stay. Spec: P-5.13, S-14.6.
+ * Replaces the mentions in the entries up to a seq, `to`, by seqs: the server's list, or none. Mentions in later
+ * entries stay. A list that ends below the former one is ignored. Spec: P-5.13, S-14.6.
  */
 export function takeMentions(c: Core, v: Conv, seqs: readonly number[], to: number): void {
   if (to < v.mentions.to) return

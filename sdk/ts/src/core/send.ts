@@ -236,8 +236,8 @@ function looked(c: Core, lv: Live, o: OutgoingState, from: number, f: ServerFram
 }
 
 /**
- * Whether retention may have removed o: the history has lost entries above the seq `from`, and begins with one that
- * is younger than o.
+ * Whether retention may have removed o. It may have if `from` is above 0 and the entry after it is gone. It also may
+ * have if the beginning of the history is gone and the oldest entry left is younger than o.
  */
 function removedSince(o: OutgoingState, from: number, p: HistoryPage): boolean {
   const first = p.messages[0]
