@@ -181,7 +181,7 @@ func TestSenderSeesNothingOfABlock(t *testing.T) {
 			key := w.pair("alice", peer)
 			note := func(what string, v ...any) { seen[i] = append(seen[i], fmt.Sprintln(append([]any{what}, v...)...)) }
 			send := func(s *conv.Send) {
-				for range 2 { // and what a repeat is answered
+				for range 2 { // the second is a repeat, with an answer of its own
 					if r := w.Send(s); s.Entry.From == "alice" {
 						note("ack", r.Seq, r.Counted, r.Repeat, r.Err)
 					}
