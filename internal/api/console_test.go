@@ -20,7 +20,7 @@ func TestCallThatItsCallerHasEndedIsNotKeptAsRefused(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callKey{}, &call{}))
 	fail := func() {
 		for _, code := range []im.Code{im.CodeStoreStalled, im.CodeBadCredentials} {
-			_ = s.fail(ctx, connect.Spec{}, nil, &im.Error{Code: code}) // what it answers is tested elsewhere
+			_ = s.fail(ctx, connect.Spec{}, nil, &im.Error{Code: code}) // other tests judge the answer
 		}
 	}
 	fail()

@@ -110,8 +110,8 @@ func (w *world) setOne(conv, name, value string) {
 	}
 }
 
-// A long inbox is read once, also if it has two conversations only; afterwards
-// what is new is.
+// A long inbox is read once, also if it has two conversations only. Afterwards only
+// new entries are read.
 func TestLongInboxIsReadOnce(t *testing.T) {
 	for what, c := range map[string]struct{ entries, bytes int }{"many entries": {800, 10}, "large ones": {20, 40 << 10}} {
 		t.Run(what, func(t *testing.T) {

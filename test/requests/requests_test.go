@@ -216,7 +216,7 @@ func TestEveryMethodOfAUserIsMeasured(t *testing.T) {
 }
 
 // BenchmarkRequests measures the CPU of the server's process for one request, in JSON, with
-// what the server does by itself meanwhile. Nobody else is online: BenchmarkDeliver measures
+// the server's own work of that time. Nobody else is online: BenchmarkDeliver measures
 // the cost of a message for each session that gets it.
 func BenchmarkRequests(b *testing.B) {
 	w := &town{}

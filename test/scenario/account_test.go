@@ -117,8 +117,8 @@ const jwtSecret = "the guillemots share one ledge of rock"
 
 // jwt is a JWT for the session's user as that provider makes it, with values of
 // the line in the place of its own: "exchange aud=elsewhere". Its clock is two
-// seconds ahead, within what servers bear: iat is in whole seconds, so what is made
-// in the second of a revocation would count as made before it.
+// seconds ahead, within what servers bear: iat is in whole seconds, so a token
+// made in the second of a revocation would count as made before it.
 func (s *session) jwt(values map[string]string) string {
 	s.w.t.Helper()
 	now := time.Now().Add(2 * time.Second)

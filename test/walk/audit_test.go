@@ -281,8 +281,8 @@ func (w *walk) entries(d *device, t *truth) {
 	}
 }
 
-// plain is an entry without what nobody sees: what a later edit or recall of the same target
-// does to the entry of an edit, and who has edited a message that is recalled.
+// plain is an entry without the parts that nobody sees: the effects of a later edit or recall of
+// the same target on the entry of an edit, and the editor of a message that is recalled.
 func plain(m *petrelv1.Message) *petrelv1.Message {
 	if m.GetEdit() == nil && m.RecalledBy == 0 {
 		return m

@@ -554,7 +554,7 @@ func (d *device) read(ctx context.Context, c *petrel.Client) {
 	}
 }
 
-// serverWentBack notes what may be gone: what was shown as stored.
+// serverWentBack notes the messages that may be gone: those that were shown as stored.
 func (d *device) serverWentBack() {
 	for _, m := range d.composed {
 		if m.seen || m.acked {
