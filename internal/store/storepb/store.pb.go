@@ -21,8 +21,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Conversation is the head record of a conversation. Its head is the seq of
-// its last row and is not repeated here.
+// Conversation is the record of a conversation. The head of the conversation is not
+// in it: that is the seq of the last row.
 type Conversation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"` // petrel.v1.ConvKind
@@ -33,7 +33,7 @@ type Conversation struct {
 	Participants  []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"`                      // of a direct conversation and an inbox, sorted
 	Dissolved     bool                   `protobuf:"varint,7,opt,name=dissolved,proto3" json:"dissolved,omitempty"`                           // of a group: it has no members and gets none
 	Blocks        []*Block               `protobuf:"bytes,8,rep,name=blocks,proto3" json:"blocks,omitempty"`                                  // of a direct conversation, at most one of each user
-	Mentioned     uint64                 `protobuf:"varint,9,opt,name=mentioned,proto3" json:"mentioned,omitempty"`                           // seq of the newest entry that mentions anybody: whoever has read it has no mention to look for
+	Mentioned     uint64                 `protobuf:"varint,9,opt,name=mentioned,proto3" json:"mentioned,omitempty"`                           // seq of the newest entry that mentions anybody; a user who has read it has no unread mentions
 	MentionAll    []*MentionAll          `protobuf:"bytes,10,rep,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"`       // the newest entries that mention all members, ascending by seq, at most 50
 	Frozen        bool                   `protobuf:"varint,11,opt,name=frozen,proto3" json:"frozen,omitempty"`                                // an operator lets nobody write
 	FormerTitles  []*FormerTitle         `protobuf:"bytes,13,rep,name=former_titles,json=formerTitles,proto3" json:"former_titles,omitempty"` // of a group, oldest first, the newest 8
@@ -2036,7 +2036,7 @@ type SyncToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HistoryId     uint64                 `protobuf:"varint,1,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
 	Known         *SyncPlace             `protobuf:"bytes,2,opt,name=known,proto3" json:"known,omitempty"`   // the client knows everything up to here
-	Next          *SyncPlace             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // with resume: what known becomes when the last page is out
+	Next          *SyncPlace             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // with resume: the value of known after the last page
 	Resume        []byte                 `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"` // the conversation, 16 bytes, after which the next page begins
 	Check         uint64                 `protobuf:"fixed64,5,opt,name=check,proto3" json:"check,omitempty"` // keyed hash of the other fields
 	Told          uint64                 `protobuf:"varint,6,opt,name=told,proto3" json:"told,omitempty"`    // with next: the personal settings up to this seq of the inbox are told

@@ -1616,8 +1616,8 @@ func (x *GetSettingsResponse) GetNext() uint64 {
 }
 
 // Settings of a conversation, of another user, or, if both are empty, of the account.
-// Clause P-8.10 has the names that the server knows. What the others mean is for the
-// clients to decide.
+// Clause P-8.10 has the names that the server knows. The clients decide the meaning of
+// all others.
 type Settings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`

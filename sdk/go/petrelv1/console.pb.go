@@ -780,7 +780,7 @@ type NodeReport struct {
 	Draining      bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
 	Partitions    uint32                 `protobuf:"varint,7,opt,name=partitions,proto3" json:"partitions,omitempty"` // that it owns
 	Now           *Sample                `protobuf:"bytes,8,opt,name=now,proto3" json:"now,omitempty"`                // the last second
-	Queues        []*Gauge               `protobuf:"bytes,9,rep,name=queues,proto3" json:"queues,omitempty"`          // what waits: for people the first place to look when something is slow
+	Queues        []*Gauge               `protobuf:"bytes,9,rep,name=queues,proto3" json:"queues,omitempty"`          // waiting work: the first place to look when something is slow
 	Budgets       []*Gauge               `protobuf:"bytes,10,rep,name=budgets,proto3" json:"budgets,omitempty"`       // bytes of memory by part, connections, disk
 	Refused       []*Refused             `protobuf:"bytes,11,rep,name=refused,proto3" json:"refused,omitempty"`       // since the start, by code
 	Incidents     []*Incident            `protobuf:"bytes,12,rep,name=incidents,proto3" json:"incidents,omitempty"`   // its own
@@ -976,8 +976,8 @@ type Sample struct {
 	Refused     float32                `protobuf:"fixed32,5,opt,name=refused,proto3" json:"refused,omitempty"`            // sends, other frames and calls per second that were refused
 	Connections uint32                 `protobuf:"varint,6,opt,name=connections,proto3" json:"connections,omitempty"`     // at the end
 	// Milliseconds; 0: nothing was measured. Of several nodes and of several
-	// seconds the slowest, interpolated inside buckets that double in size. For
-	// what is exact over a longer time there is /metrics.
+	// seconds the slowest, interpolated inside buckets that double in size. /metrics
+	// has exact values over a longer time.
 	AckP50Ms      float32 `protobuf:"fixed32,7,opt,name=ack_p50_ms,json=ackP50Ms,proto3" json:"ack_p50_ms,omitempty"`
 	AckP99Ms      float32 `protobuf:"fixed32,8,opt,name=ack_p99_ms,json=ackP99Ms,proto3" json:"ack_p99_ms,omitempty"`
 	CommitP50Ms   float32 `protobuf:"fixed32,9,opt,name=commit_p50_ms,json=commitP50Ms,proto3" json:"commit_p50_ms,omitempty"`
@@ -2947,9 +2947,9 @@ func (x *TracedEntry) GetOwner() string {
 	return ""
 }
 
-// TracedRecipient says how far a message has come to a member. What is exact: state
-// delivered and read, which the cursors say, and that somebody is offline. The rest
-// is inferred: from what each session has now, not from records of each message.
+// TracedRecipient says how far a message has come to a member. Exact are the
+// states delivered and read, which the cursors say, and offline. The others are
+// inferred from the present state of each session, not from records of each message.
 type TracedRecipient struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`

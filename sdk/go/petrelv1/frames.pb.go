@@ -1620,12 +1620,12 @@ func (x *GetHistory) GetOnlyNotes() bool {
 
 type HistoryPage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"` // ascending by seq; what the user may not read is left out
+	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"` // ascending by seq; without those that the user may not read
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`
 	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`              // the oldest entry that is left, now 1. Coming: retention, which removes older ones. Clause P-5.5
 	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                                      // the range has more entries after this page
-	Refs          []*Quote               `protobuf:"bytes,6,rep,name=refs,proto3" json:"refs,omitempty"`                                       // what messages answer that is not in this page, ascending by seq. Clause P-5.9
+	Refs          []*Quote               `protobuf:"bytes,6,rep,name=refs,proto3" json:"refs,omitempty"`                                       // of the answered entries that are not in this page, ascending by seq. Clause P-5.9
 	Notes         []*Note                `protobuf:"bytes,7,rep,name=notes,proto3" json:"notes,omitempty"`                                     // of the entries of the page, ascending by seq. Clause P-5.11
 	CoveredFrom   uint64                 `protobuf:"varint,8,opt,name=covered_from,json=coveredFrom,proto3" json:"covered_from,omitempty"`     // between these two seqs, both included, the page has every
 	CoveredTo     uint64                 `protobuf:"varint,9,opt,name=covered_to,json=coveredTo,proto3" json:"covered_to,omitempty"`           // entry that the user may read
@@ -1792,7 +1792,7 @@ type SyncPage struct {
 	Convs         []*ConvState           `protobuf:"bytes,1,rep,name=convs,proto3" json:"convs,omitempty"`
 	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`                                       // keep it once this page is applied
 	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`                                        // ask again with token
-	Personal      []*Personal            `protobuf:"bytes,8,rep,name=personal,proto3" json:"personal,omitempty"`                                 // what the user has set, ascending by seq. Clause P-8.10
+	Personal      []*Personal            `protobuf:"bytes,8,rep,name=personal,proto3" json:"personal,omitempty"`                                 // settings of the user, ascending by seq. Clause P-8.10
 	PersonalReset bool                   `protobuf:"varint,9,opt,name=personal_reset,json=personalReset,proto3" json:"personal_reset,omitempty"` // drop what earlier pages told as personal: this page and the next ones tell all of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2971,8 +2971,8 @@ func (x *SetWatch) GetUsers() []string {
 	return nil
 }
 
-// Watching says that the server has taken the list. What it knows of the users
-// follows as events.
+// Watching says that the server has taken the list. Events with the known states of
+// the users follow.
 type Watching struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -109,7 +109,7 @@ export interface Calls {
   /**
    * LinkUser lets the identity provider that the operator has configured log in a
    * user who was made by registration. Unless keep_password is set, the password goes
-   * and all tokens are revoked: whoever registered the name is out.
+   * and all tokens are revoked: the person who registered the name is out.
    * Errors: unsupported (no identity provider is configured), no_user.
    * Scope: users.
    */

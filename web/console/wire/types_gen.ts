@@ -184,8 +184,8 @@ export interface GetSettingsResponseJson {
 
 /**
  * Settings of a conversation, of another user, or, if both are empty, of the account.
- * Clause P-8.10 has the names that the server knows. What the others mean is for the
- * clients to decide.
+ * Clause P-8.10 has the names that the server knows. The clients decide the meaning of
+ * all others.
  */
 export interface SettingsJson {
   readonly conv?: string
@@ -677,7 +677,7 @@ export interface GetHistoryJson {
 }
 
 export interface HistoryPageJson {
-  /** ascending by seq; what the user may not read is left out */
+  /** ascending by seq; without those that the user may not read */
   readonly messages?: readonly MessageJson[]
   readonly conv?: string
   readonly head?: Decimal
@@ -685,7 +685,7 @@ export interface HistoryPageJson {
   readonly firstSeq?: Decimal
   /** the range has more entries after this page */
   readonly more?: boolean
-  /** what messages answer that is not in this page, ascending by seq. Clause P-5.9 */
+  /** of the answered entries that are not in this page, ascending by seq. Clause P-5.9 */
   readonly refs?: readonly QuoteJson[]
   /** of the entries of the page, ascending by seq. Clause P-5.11 */
   readonly notes?: readonly NoteJson[]
@@ -711,7 +711,7 @@ export interface SyncPageJson {
   readonly token?: Base64
   /** ask again with token */
   readonly more?: boolean
-  /** what the user has set, ascending by seq. Clause P-8.10 */
+  /** settings of the user, ascending by seq. Clause P-8.10 */
   readonly personal?: readonly PersonalJson[]
   /** drop what earlier pages told as personal: this page and the next ones tell all of it */
   readonly personalReset?: boolean
@@ -879,8 +879,8 @@ export interface SetWatchJson {
 }
 
 /**
- * Watching says that the server has taken the list. What it knows of the users
- * follows as events.
+ * Watching says that the server has taken the list. Events with the known states of
+ * the users follow.
  */
 export interface WatchingJson {
 }
@@ -1163,7 +1163,7 @@ export interface NodeReportJson {
   readonly partitions?: number
   /** the last second */
   readonly now?: SampleJson
-  /** what waits: for people the first place to look when something is slow */
+  /** waiting work: the first place to look when something is slow */
   readonly queues?: readonly GaugeJson[]
   /** bytes of memory by part, connections, disk */
   readonly budgets?: readonly GaugeJson[]
@@ -1203,8 +1203,8 @@ export interface SampleJson {
   readonly connections?: number
   /**
    * Milliseconds; 0: nothing was measured. Of several nodes and of several
-   * seconds the slowest, interpolated inside buckets that double in size. For
-   * what is exact over a longer time there is /metrics.
+   * seconds the slowest, interpolated inside buckets that double in size. /metrics
+   * has exact values over a longer time.
    */
   readonly ackP50Ms?: number
   readonly ackP99Ms?: number
@@ -1509,9 +1509,9 @@ export interface TracedEntryJson {
 }
 
 /**
- * TracedRecipient says how far a message has come to a member. What is exact: state
- * delivered and read, which the cursors say, and that somebody is offline. The rest
- * is inferred: from what each session has now, not from records of each message.
+ * TracedRecipient says how far a message has come to a member. Exact are the
+ * states delivered and read, which the cursors say, and offline. The others are
+ * inferred from the present state of each session, not from records of each message.
  */
 export interface TracedRecipientJson {
   readonly user?: string

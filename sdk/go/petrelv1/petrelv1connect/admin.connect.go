@@ -306,7 +306,7 @@ type AdminServiceClient interface {
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// LinkUser lets the identity provider that the operator has configured log in a
 	// user who was made by registration. Unless keep_password is set, the password goes
-	// and all tokens are revoked: whoever registered the name is out.
+	// and all tokens are revoked: the person who registered the name is out.
 	// Errors: unsupported (no identity provider is configured), no_user.
 	// Scope: users.
 	LinkUser(context.Context, *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
@@ -1186,7 +1186,7 @@ type AdminServiceHandler interface {
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// LinkUser lets the identity provider that the operator has configured log in a
 	// user who was made by registration. Unless keep_password is set, the password goes
-	// and all tokens are revoked: whoever registered the name is out.
+	// and all tokens are revoked: the person who registered the name is out.
 	// Errors: unsupported (no identity provider is configured), no_user.
 	// Scope: users.
 	LinkUser(context.Context, *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error)

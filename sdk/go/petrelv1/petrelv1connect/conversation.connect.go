@@ -440,8 +440,9 @@ type MessageServiceClient interface {
 	// conversation with more than 100 members it tells only how far they have read.
 	// Clause P-8.6.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
-	// React adds a reaction of the caller to a message, or takes it away. What is so
-	// already is unchanged. Clause P-5.11.
+	// React adds a reaction of the caller to a message, or takes it away. Adding
+	// one that is there already, or taking away one that is not, changes nothing.
+	// Clause P-5.11.
 	// Errors: no_conversation, not_member, no_target, invalid, rate_limited.
 	React(context.Context, *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error)
 	// Pin pins a message for all members, or unpins it. In a group it needs the role
@@ -594,8 +595,9 @@ type MessageServiceHandler interface {
 	// conversation with more than 100 members it tells only how far they have read.
 	// Clause P-8.6.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
-	// React adds a reaction of the caller to a message, or takes it away. What is so
-	// already is unchanged. Clause P-5.11.
+	// React adds a reaction of the caller to a message, or takes it away. Adding
+	// one that is there already, or taking away one that is not, changes nothing.
+	// Clause P-5.11.
 	// Errors: no_conversation, not_member, no_target, invalid, rate_limited.
 	React(context.Context, *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error)
 	// Pin pins a message for all members, or unpins it. In a group it needs the role

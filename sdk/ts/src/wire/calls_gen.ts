@@ -132,8 +132,9 @@ export interface Calls {
    */
   readonly 'petrel.v1.MessageService/ListReceipts': readonly [wire.ListReceiptsRequestJson, wire.ListReceiptsResponseJson]
   /**
-   * React adds a reaction of the caller to a message, or takes it away. What is so
-   * already is unchanged. Clause P-5.11.
+   * React adds a reaction of the caller to a message, or takes it away. Adding
+   * one that is there already, or taking away one that is not, changes nothing.
+   * Clause P-5.11.
    * Errors: no_conversation, not_member, no_target, invalid, rate_limited.
    */
   readonly 'petrel.v1.MessageService/React': readonly [wire.ReactRequestJson, wire.NoteResponseJson]

@@ -184,8 +184,8 @@ export interface GetSettingsResponseJson {
 
 /**
  * Settings of a conversation, of another user, or, if both are empty, of the account.
- * Clause P-8.10 has the names that the server knows. What the others mean is for the
- * clients to decide.
+ * Clause P-8.10 has the names that the server knows. The clients decide the meaning of
+ * all others.
  */
 export interface SettingsJson {
   readonly conv?: string
@@ -677,7 +677,7 @@ export interface GetHistoryJson {
 }
 
 export interface HistoryPageJson {
-  /** ascending by seq; what the user may not read is left out */
+  /** ascending by seq; without those that the user may not read */
   readonly messages?: readonly MessageJson[]
   readonly conv?: string
   readonly head?: Decimal
@@ -685,7 +685,7 @@ export interface HistoryPageJson {
   readonly firstSeq?: Decimal
   /** the range has more entries after this page */
   readonly more?: boolean
-  /** what messages answer that is not in this page, ascending by seq. Clause P-5.9 */
+  /** of the answered entries that are not in this page, ascending by seq. Clause P-5.9 */
   readonly refs?: readonly QuoteJson[]
   /** of the entries of the page, ascending by seq. Clause P-5.11 */
   readonly notes?: readonly NoteJson[]
@@ -711,7 +711,7 @@ export interface SyncPageJson {
   readonly token?: Base64
   /** ask again with token */
   readonly more?: boolean
-  /** what the user has set, ascending by seq. Clause P-8.10 */
+  /** settings of the user, ascending by seq. Clause P-8.10 */
   readonly personal?: readonly PersonalJson[]
   /** drop what earlier pages told as personal: this page and the next ones tell all of it */
   readonly personalReset?: boolean
@@ -879,8 +879,8 @@ export interface SetWatchJson {
 }
 
 /**
- * Watching says that the server has taken the list. What it knows of the users
- * follows as events.
+ * Watching says that the server has taken the list. Events with the known states of
+ * the users follow.
  */
 export interface WatchingJson {
 }
