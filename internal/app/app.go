@@ -6,7 +6,7 @@
 //   - The options of the parts: useroptions.go and web.go (options that follow from the
 //     configuration), memorybudgets.go (who may have how much memory), descriptors.go (who may have how
 //     many open files), datafolder.go (nobody else may enter the data folder).
-//   - The store and the other nodes: storage.go (the embedded store, or databases), node.go
+//   - The store and the other nodes: storage.go (the embedded store, or databases), othernodes.go
 //     (a node of a cluster), drain.go (a node gives its partitions and clients away; the calls
 //     of a cluster's operators), cutoff.go (a node that reaches nobody sends its clients away),
 //     refutation.go (a store that has gone back to an earlier state ends all nodes).

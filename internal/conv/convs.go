@@ -31,7 +31,7 @@
 //     (package note changes and keeps the notes).
 //   - Questions: mention.go (entries that mention a user, also for the committer), convqueries.go,
 //     forwardsource.go (the message that a forward copies), history.go, pagenotes.go (the notes of
-//     a page), quotes.go, grouptitles.go, damaged.go, reader.go (who may read a conversation, and the
+//     a page), pagequotes.go, grouptitles.go, damaged.go, reader.go (who may read a conversation, and the
 //     reads of its rows), formerrow.go.
 //   - Loading, and the queues: intake.go (sends and signals come in), membershipcheck.go (a
 //     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must

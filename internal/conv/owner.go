@@ -17,7 +17,7 @@ import (
 // and its unanswered sends go to the next Owner.
 //
 // The Owner embeds the five parts whose methods its callers use. intake takes sends and signals (intake.go).
-// reader answers questions about entries and members (history.go, quotes.go, convqueries.go). cursors and reactions
+// reader answers questions about entries and members (history.go, pagequotes.go, convqueries.go). cursors and reactions
 // take and list moves of cursors, reactions and pins (cursor.go, cursorreads.go, reactions.go). tenure tells
 // whether the Owner still serves the feed (tenure.go). The other parts serve these. The methods for syncs and
 // operators are in sync.go and inspect.go.

@@ -139,7 +139,7 @@ var appRules = []rule{
 	{
 		name:    "former-certificate-of-the-bus",
 		holds:   "nodes show the certificate that was read last",
-		patches: []patch{{"internal/app/node.go", `t.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }`, `t.Certificates = []tls.Certificate{*cert}`}},
+		patches: []patch{{"internal/app/othernodes.go", `t.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }`, `t.Certificates = []tls.Certificate{*cert}`}},
 		guards:  []guard{{"internal/app", "^TestReloadTakesTheCertificateOfTheBus$"}},
 	},
 	{
@@ -163,7 +163,7 @@ var appRules = []rule{
 	{
 		name:    "hand-over-from-a-failed-store",
 		holds:   "a node whose store has failed does not go on handing its feeds over",
-		patches: []patch{{"internal/app/node.go", "cancel(store.ErrFailed)", ""}},
+		patches: []patch{{"internal/app/othernodes.go", "cancel(store.ErrFailed)", ""}},
 		guards:  []guard{{"internal/app", "^TestNoFeedsAreHandedOverAfterTheStoreHasFailed$"}},
 	},
 	{

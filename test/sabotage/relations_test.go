@@ -29,13 +29,13 @@ var relationRules = []rule{
 	{
 		name:    "quote-what-one-may-not-read",
 		holds:   "a quote shows nothing that its reader may not read",
-		patches: []patch{{"internal/conv/quotes.go", `if !in.mayRead(u, q, last) {`, `if !in.mayRead("", q, c.point.Load().head) {`}},
+		patches: []patch{{"internal/conv/pagequotes.go", `if !in.mayRead(u, q, last) {`, `if !in.mayRead("", q, c.point.Load().head) {`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$"}},
 	},
 	{
 		name:    "quote-for-a-later-edit",
 		holds:   "an edit made while a user was away does not tell them which entry the message answers",
-		patches: []patch{{"internal/conv/quotes.go", `members.hideEdit(u, &m)`, `members.hideEdit("", &m)`}},
+		patches: []patch{{"internal/conv/pagequotes.go", `members.hideEdit(u, &m)`, `members.hideEdit("", &m)`}},
 		guards:  []guard{{"internal/conv", "^TestQuotesSayNothingOfEditsMadeWhileAUserIsAway$"}},
 	},
 	{

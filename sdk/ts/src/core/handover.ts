@@ -4,7 +4,7 @@ import type { PersonalValue } from './frames.js'
 import { isFailed, remove } from './sendlane.js'
 import { adopt, discard, settle } from './outbox.js'
 import { takeSetting } from './settings.js'
-import { moveTo } from './position.js'
+import { moveTo } from './incomingposition.js'
 import {
   convPrefix, metaKey, outgoingKey, outPrefix, positionKey, positionPrefix, put, settingPrefix, storeMeta,
 } from './rows.js'
