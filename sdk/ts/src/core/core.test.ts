@@ -13,7 +13,7 @@ const sources = readdirSync(folder).filter((file) => file.endsWith('.ts') && !fi
 /** The files that change a part of the state: `v` is a conversation. Others call their functions. */
 const owners: Readonly<Record<string, string>> = {
   cursors: 'cursor cursormoves',
-  incoming: 'handover loadrows incomingposition',
+  incoming: 'handover incomingposition loadrows',
   lossy: 'signals',
   mentions: 'cursor cursormoves loadrows mention',
   outbox: 'handover outbox send sendlane',
