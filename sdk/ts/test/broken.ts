@@ -36,7 +36,7 @@ export const broken: readonly Broken[] = [
   { clause: 'S-5.6', file: 'reconnect.ts', old: 'if (c.live) probe(c, c.live)', new: 'if (c.live) {}', vector: 'a device that wakes up does not trust its connection' },
   { clause: 'S-5.7', file: 'heartbeat.ts', old: 'p.heard = c.now + secondsOf(bytes, slowestFrames)', new: '', vector: 'a large frame that is announced may take its time' },
   { clause: 'S-5.8', file: 'heartbeat.ts', old: 'c.reach.patience = Math.min(', new: 'Math.min(', vector: 'where whole frames are seen a silent connection makes the client patient' },
-  { clause: 'S-6.1', file: 'connection.ts', old: 'lv.pushed.clear() // what was removed meanwhile was not pushed\nwantSync(c)', new: '', vector: 'each lagged has a sync of its own' },
+  { clause: 'S-6.1', file: 'connection.ts', old: 'lv.pushed.clear() // settings may have been removed without a push\nwantSync(c)', new: '', vector: 'each lagged has a sync of its own' },
   { clause: 'S-6.2', file: 'sync.ts', old: 'c.meta.token = p.token\nstoreMeta(c)', new: 'c.meta.token = p.token', vector: 'a page and its token are one write' },
   { clause: 'S-6.3', file: 'sync.ts', old: 'c.meta.token = \'\'\nstoreMeta(c)\naskSync(c, lv)', new: 'askSync(c, lv)', vector: 'a token that does not hold is left out' },
   { clause: 'S-6.4', file: 'sync.ts', old: 'lv.syncAt = retryAt(c, f.error)', new: '', vector: 'a sync that is refused is asked for again' },
