@@ -111,3 +111,43 @@ func appendOne(st *Store, b *store.Batch) error {
 	st.Append(b, func(err error) { done <- err })
 	return <-done
 }
+
+// BenchmarkSizes reads the sizes of 6,400 conversations that have 1, 10 and 100 rows on average. An operation is one
+// conversation; the CPU is that of Petrel and of PostgreSQL.
+func BenchmarkSizes(b *testing.B) {
+	for _, rows := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			server := pgtest.Own(b, pgtest.Options{})
+			st := mustOpen(b, Options{DSNs: []string{server.New(b)}})
+			defer mustClose(b, st)
+			rng := rand.New(rand.NewPCG(1, 2))
+			for f := range 25 {
+				w := newFeedWriter(b, st, store.Feed(f))
+				for range 4 * rows {
+					batch := w.batch(rng, 64)
+					if w.pos == 0 {
+						for n := range 256 {
+							batch.Convs = append(batch.Convs, store.ConvPut{Conv: conv(w.feed, byte(n)), Record: &storepb.Conversation{Kind: 2}})
+						}
+					}
+					if err := appendOne(st, batch); err != nil {
+						b.Fatal(err)
+					}
+					w.pos++
+				}
+			}
+			n, used, server0 := 0, cpu(), server.CPU()
+			b.ResetTimer()
+			for n < b.N {
+				if err := st.Sizes(b.Context(), func(im.Key, store.Size) bool {
+					n++
+					return n < b.N
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((cpu()-used).Microseconds())/float64(b.N), "petrel-us/op")
+			b.ReportMetric((server.CPU()-server0).Seconds()*1e6/float64(b.N), "pg-us/op")
+		})
+	}
+}
