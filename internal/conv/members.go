@@ -190,7 +190,9 @@ func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 // effect: it leaves out, for instance, added users who are members already. done is empty if nothing takes
 // effect. Codes: invalid.
 func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *petrelv1.MemberChange, err error) {
-	n, done = &Members{all: slices.Clone(m.all)}, &petrelv1.MemberChange{}
+	next := *m // a change of roles changes neither the list of members nor its size
+	next.all = slices.Clone(m.all)
+	n, done = &next, &petrelv1.MemberChange{}
 	if ch.Dissolved {
 		for i := range n.all {
 			done.Dissolved = n.all[i].end(q) || done.Dissolved
@@ -220,8 +222,6 @@ func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *
 	}
 	if len(done.Added)+len(done.Removed)+len(done.Left) > 0 {
 		n.list()
-	} else { // a change of roles changes neither the list of members nor its size
-		n.current, n.bytes, n.newest = m.current, m.bytes, m.newest
 	}
 	return n, done, nil
 }

@@ -44,13 +44,12 @@ type pairChange struct {
 func (p *Presence) policyChanged(a im.Account, watcher im.User, peer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	t := p.targets[p.o.Table.Hash(a)]
 	switch {
-	case p.targets[p.o.Table.Hash(a)] == nil:
+	case t == nil:
 		return
-	case (watcher == "" || len(p.pairs) >= maxAsked) && len(p.stale) >= maxAsked:
-		p.allStaleLocked()
 	case watcher == "" || len(p.pairs) >= maxAsked:
-		p.stale = append(p.stale, a)
+		p.staleLocked(t)
 	default:
 		p.pairs = append(p.pairs, pairChange{a, watcher, peer})
 	}
@@ -80,19 +79,21 @@ func (p *Presence) takePairs(now time.Time) {
 }
 
 // policiesMayHaveChanged has the policies of all targets read again, because messages of another node may have
-// been lost. It replaces the list of stale policies, so repeated losses do not make the list longer.
+// been lost. A target waits once however often that happens.
 func (p *Presence) policiesMayHaveChanged() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.allStaleLocked()
+	for _, t := range p.targets {
+		p.staleLocked(t)
+	}
 	wake.Set(p.wake)
 }
 
-// allStaleLocked has the policy of each target read again, once.
-func (p *Presence) allStaleLocked() {
-	p.stale = p.stale[:0]
-	for _, t := range p.targets {
-		p.stale = append(p.stale, t.account)
+// staleLocked has the policy of t read again, once however often it is called until then.
+func (p *Presence) staleLocked(t *target) {
+	if !t.stale {
+		t.stale = true
+		p.stale = append(p.stale, t)
 	}
 }
 
@@ -101,8 +102,9 @@ func (p *Presence) allStaleLocked() {
 func (p *Presence) recheckJob() (j job, ok bool) {
 	p.mu.Lock()
 	n := min(len(p.stale), recheckAtOnce)
-	for _, a := range p.stale[:n] {
-		if t := p.targets[p.o.Table.Hash(a)]; t != nil {
+	for _, t := range p.stale[:n] {
+		t.stale = false
+		if p.targets[t.hash] == t { // it is still watched
 			j.reads = append(j.reads, reading{t: t})
 		}
 	}

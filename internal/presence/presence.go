@@ -87,11 +87,11 @@ type Presence struct {
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	targets map[uint64]*target
-	changed []*target    // targets that came online or went offline
-	asked   []question   // the oldest first
-	ended   []*Watch     // watches whose sessions have ended
-	done    []result     // of jobs
-	stale   []im.Account // users whose policy may have changed
+	changed []*target  // targets that came online or went offline
+	asked   []question // the oldest first
+	ended   []*Watch   // watches whose sessions have ended
+	done    []result   // of jobs
+	stale   []*target  // whose policy is to be read again; each once
 	pairs   []pairChange
 	leaving []leaving // the oldest first
 	write   []lastSeen
@@ -102,11 +102,12 @@ type Presence struct {
 }
 
 // target is a user who is watched. Only the loop uses it, except account
-// and hash, which never change, and noted.
+// and hash, which never change, noted and stale.
 type target struct {
 	account im.Account
 	hash    uint64
 	noted   bool // it stands in Presence.changed; guarded by Presence.mu
+	stale   bool // it stands in Presence.stale; guarded by Presence.mu
 
 	watchers []*watching
 	known    bool   // policy, blocked and lastMs were read

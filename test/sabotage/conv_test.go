@@ -4,7 +4,7 @@ var convRules = []rule{
 	{
 		name:    "roles-forget-the-newest-member",
 		holds:   "an edit after a change of roles shows its content to no member who joined after its target",
-		patches: []patch{{"internal/conv/members.go", `n.current, n.bytes, n.newest = m.current, m.bytes, m.newest`, `n.current, n.bytes = m.current, m.bytes`}},
+		patches: []patch{{"internal/conv/members.go", `next := *m`, `next := Members{current: m.current, bytes: m.bytes}`}},
 		guards:  []guard{{"internal/conv", "^TestEditAfterAChangeOfRolesShowsNoMore$"}},
 	},
 	{
