@@ -75,7 +75,7 @@ build: ## build the binary, build/bin/petrel
 # -ldflags because the symbols are half of what it takes to link sixty test programs, and because
 # Go's own linker alone takes a fifth less than with the linker of gcc.
 LINKER   := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),-linkmode=internal)
-GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w $(LINKER)' -timeout 15m
+GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w $(LINKER)' -timeout 60m
 # GORACE because a program that the race detector watches waits for a second before it
 # ends. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
 # an iterator, which was up to half of the CPU of its users; its other checks stay.

@@ -3,7 +3,6 @@ package web_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/imtest/proctest"
 )
@@ -11,5 +10,5 @@ import (
 // `make pages` runs all of them, in Chromium against the real server.
 func TestWebChat(t *testing.T) {
 	t.Parallel()
-	proctest.NodeTests(t, "../../web", 2*time.Minute, "src/", "contrast.test", "elementStyles.test")
+	proctest.NodeTests(t, "../../web", "src/", "contrast.test", "elementStyles.test")
 }
