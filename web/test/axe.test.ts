@@ -6,6 +6,7 @@ import type { BrowserContextOptions, Page } from 'playwright-core'
 import { profile, suiteMs } from './browser.js'
 import { Shared } from './shared.js'
 import { Stage } from './stage.js'
+import { drawAnew } from './views.js'
 
 /** All rules where all is seen; dark looks differ by their colours alone. */
 const looks: readonly { readonly name: string; readonly language: 'en' | 'zh'; readonly rules: readonly string[]; readonly options: BrowserContextOptions }[] = [
@@ -25,8 +26,7 @@ describe('axe finds nothing serious', { timeout: suiteMs, concurrency: true }, (
   for (const { name, language, rules, options } of looks) {
     test(`on all views, ${name}, ${options.viewport?.width} px`, async () => {
       const context = await profile(shared.browser, { permissions: ['clipboard-write'], ...options })
-      await context.addInitScript(axe.source)
-      const shown = await stage.enter(context, name, language)
+      const shown = await stage.enter(context, name, language, drawAnew)
       const found: string[] = []
       for (const [view, show] of Object.entries(stage.views)) {
         if (view.startsWith('element')) continue // test/embed.test.ts looks at them
@@ -41,7 +41,8 @@ describe('axe finds nothing serious', { timeout: suiteMs, concurrency: true }, (
 })
 
 async function findings(p: Page, rules: readonly string[]): Promise<string[]> {
-  const { violations } = await p.evaluate((runOnly) => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly, resultTypes: ['violations'], selectors: false }), [...rules])
+  if (!await p.evaluate(() => 'axe' in globalThis)) await p.evaluate(axe.source) // once for each load
+  const violations = await p.evaluate(async (runOnly) => (await (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly, resultTypes: ['violations'], selectors: false })).violations, [...rules])
   return violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html.slice(0, 200)} ${n.any[0]?.message ?? ''}`))
 }
 

@@ -2,7 +2,8 @@
 // Those that only a browser sees take minutes: `npm run broken`, which is a part of `make long`, or
 // `PETREL_BROKEN_PAGES=group node scripts/test.mjs broken` for those that test/group.test.ts guards.
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -116,20 +117,27 @@ function breaking(rule: Pick<Rule, 'file' | 'old' | 'new'>): Plugin {
 
 const options: BuildOptions = { bundle: true, write: false, format: 'esm', conditions: ['petrel-source'], jsx: 'automatic', ignoreAnnotations: true, loader: { '.css': 'empty' }, logLevel: 'silent' }
 
-function run(passes: boolean, input: string, by: string, env: NodeJS.ProcessEnv): void {
-  const { stdout, status } = spawnSync(process.execPath, ['--input-type=module', '--test-name-pattern', by, '--test-force-exit'], { input, encoding: 'utf8', timeout: 300_000, env: { ...process.env, ...env } })
+async function run(passes: boolean, input: string, by: string, env: NodeJS.ProcessEnv): Promise<void> {
+  const child = spawn(process.execPath, ['--input-type=module', '--test-name-pattern', by, '--test-force-exit'], { stdio: ['pipe', 'pipe', 'ignore'], timeout: 300_000, env: { ...process.env, ...env } })
+  let stdout = ''
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    stdout += part
+  })
+  child.stdin.on('error', () => {}).end(input) // a process that ended early has another status
+  const [status] = await once(child, 'close') as [number | null]
   assert.equal(!/^ *not ok /m.test(stdout) && status === 0, passes, `status ${status}:\n${stdout.slice(-2000)}`)
 }
 
-describe('broken rules', { timeout: 3_600_000 }, () => {
+const wanted = process.env['PETREL_BROKEN_PAGES'] // 'all', or a part of the names of some guards
+
+describe('broken rules', { timeout: 3_600_000, concurrency: wanted ? 1 : 2 }, () => { // tests in a browser have the machine to themselves
   for (const rule of rules) {
     test(`${rule.file}: ${rule.old}`, async () => {
       const { outputFiles } = await build({ ...options, entryPoints: [rule.guard], platform: 'node', target: 'node20', plugins: [breaking(rule)] })
-      run(false, outputFiles?.[0]?.text ?? '', rule.by, {})
+      await run(false, outputFiles?.[0]?.text ?? '', rule.by, {})
     })
   }
   const guards = [...new Set(seen.map((r) => r.guard))]
-  const wanted = process.env['PETREL_BROKEN_PAGES'] // 'all', or a part of the names of some guards
   const pages = [...guards.map((g) => ({ ...whole, guard: g, by: '' })), ...seen].filter(({ guard }) => wanted === 'all' || wanted && guard.includes(wanted))
   for (const { file, old, new: now, guard, by } of pages) {
     test(`${file}: ${old}: ${guard}`, async () => {
@@ -137,7 +145,7 @@ describe('broken rules', { timeout: 3_600_000 }, () => {
       const page = await build({ ...options, entryPoints: ['src/main.tsx'], platform: 'browser', target: 'es2022', define: { 'process.env.NODE_ENV': '"production"' }, plugins: [breaking({ file, old, new: now }), oneReact, emojis(guard)] })
       const tests = await build({ ...options, entryPoints: [guard], platform: 'node', target: 'node20', external: ['playwright-core', 'axe-core'] })
       writeFileSync(path.join(folder, 'page.js'), page.outputFiles?.[0]?.contents ?? '')
-      run(by === '', tests.outputFiles?.[0]?.text ?? '', by, { PETREL_BROKEN_PAGE: path.join(folder, 'page.js') })
+      await run(by === '', tests.outputFiles?.[0]?.text ?? '', by, { PETREL_BROKEN_PAGE: path.join(folder, 'page.js') })
       rmSync(folder, { recursive: true })
     })
   }

@@ -1,5 +1,5 @@
 // All views of the web chat, for whoever looks at each of them: pictures, and axe.
-import type { Browser, BrowserContext } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { en } from '../src/i18n/en.js'
 import { zh } from '../src/i18n/zh.js'
 import { limitMs, Person } from './browser.js'
@@ -32,8 +32,11 @@ export class Stage {
     return new Stage(server, world, shop, bob)
   }
 
-  /** Opens the page of alice in a context. `name` is of this context alone. */
-  async enter(context: BrowserContext, name: string, language: 'en' | 'zh'): Promise<Shown> {
+  /**
+   * Opens the page of alice in a context. `name` is of this context alone. `show` opens the address of a view:
+   * `load`, or `drawAnew`, which costs half the CPU.
+   */
+  async enter(context: BrowserContext, name: string, language: 'en' | 'zh', show: (p: Page, address: string) => Promise<void> = load): Promise<Shown> {
     const { url } = this.#server
     const p = await context.newPage()
     p.setDefaultTimeout(limitMs)
@@ -45,7 +48,7 @@ export class Stage {
     return {
       p, url, wire, context, olga, t: (key) => String((language === 'zh' ? zh : en)[key]),
       to: async (address) => {
-        await load(p, `${url}/#/${address}`)
+        await show(p, `${url}/#/${address}`)
         await p.locator(':is(.message, .chat-row, .signin-card, .beginning, .settings, .info):visible').first().waitFor()
         await p.waitForTimeout(settleMs) // the timeline has found its place then
       },

@@ -149,8 +149,12 @@ export async function makeWorld(server: Server): Promise<World> {
     mixed, crowd, former, boat, link: (user) => `${server.url}/#t=${tokens.get(user)}`,
     prepare: async (p) => {
       await p.addInitScript((given) => {
-        for (const key of Object.keys(localStorage)) if (key.startsWith('petrel:alice:draft:')) localStorage.removeItem(key)
-        for (const [name, text] of Object.entries(given)) localStorage.setItem(`petrel:${name}`, text)
+        const keepGivenDrafts = (): void => {
+          for (const key of Object.keys(localStorage)) if (key.startsWith('petrel:alice:draft:')) localStorage.removeItem(key)
+          for (const [name, text] of Object.entries(given)) localStorage.setItem(`petrel:${name}`, text)
+        }
+        keepGivenDrafts()
+        Object.assign(globalThis, { keepGivenDrafts }) // for views that are drawn without a load
         document.hasFocus = () => false // so nothing becomes read
       }, drafts)
       let whole = true
