@@ -75,7 +75,47 @@ var pebbleRules = []rule{
 		name:    "forget-the-seal",
 		holds:   "a folder over which an older copy was written is refused",
 		patches: []patch{{"internal/store/pebblestore/folderseal.go", `if v.Seal.Number == 0 {`, `if v.Seal.Number <= 2 {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestOlderFilesWrittenOverTheFolderAreNoticed$/^cp_-a,_copied_while_it_ran,_closed$"}},
+		guards: []guard{
+			{"internal/store/pebblestore", "^TestOlderFilesWrittenOverTheFolderAreNoticed$/^cp_-a,_copied_while_it_ran,_closed$"},
+			{"internal/store/pebblestore", "^TestCopyBesideItsOriginalIsRefused$"},
+			{"internal/store/pebblestore", "^TestOlderWitnessIsRefused$"},
+		},
+	},
+	{
+		name:    "skip-commit-number",
+		holds:   "a store whose newest commit is below the one in the witness is refused",
+		patches: []patch{{"internal/store/pebblestore/open.go", `case f.last.n < f.acked.n:`, `case false:`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestF15WitnessAheadRefuses$"}},
+	},
+	{
+		name:    "skip-log-chain",
+		holds:   "a store whose log lacks commits between others is refused",
+		patches: []patch{{"internal/store/pebblestore/logfiles.go", `if n > 0 && c > n+1 {`, `if n > 0 && false {`}},
+		guards: []guard{
+			{"internal/store/pebblestore", "^TestEveryMissingOrCutLogIsRefused$"},
+			{"internal/store/pebblestore", "^TestABitThatEndsALogInTheMiddleIsRefused$"},
+		},
+	},
+	{
+		name:    "skip-inventory",
+		holds:   "a store that lacks a file of the inventory is refused",
+		patches: []patch{{"internal/store/pebblestore/open.go", `} else if missing != "" {`, `} else if missing != "" && false {`}},
+		guards: []guard{
+			{"internal/store/pebblestore", "^TestMissingLogBehindADamagedCommitIsRefused$"},
+			{"internal/store/pebblestore", "^TestMissingMarkerIsNoNewStore$"},
+		},
+	},
+	{
+		name:    "begin-with-any-log",
+		holds:   "a log that may have lost its beginning is refused",
+		patches: []patch{{"internal/store/pebblestore/logfiles.go", "if n == 0 {\nreturn nil, fmt.Errorf(", "if false {\nreturn nil, fmt.Errorf("}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestEmptiedLogBehindADamagedCommitIsRefused$"}},
+	},
+	{
+		name:    "believe-former-history",
+		holds:   "a snapshot from before a repair is refused, even if it has more commits",
+		patches: []patch{{"internal/store/pebblestore/storemark.go", `case m.History != hex(f.id.history):`, `case false:`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestSnapshotFromBeforeARepairIsRefused$"}},
 	},
 	{
 		name:    "name-the-seal-first",
@@ -393,7 +433,19 @@ var postgresRules = []rule{
 		name:    "serve-below-known",
 		holds:   "a position below what was known to be committed is not served",
 		patches: []patch{{"internal/store/pgstore/seenpositions.go", `if found >= before {`, `if true || found >= before {`}},
-		guards:  []guard{{"internal/store/pgstore", "^TestWhatPeersKnowIsCompared$"}},
+		guards: []guard{
+			{"internal/store/pgstore", "^TestWhatPeersKnowIsCompared$"},
+			{"internal/store/pgstore", "^TestPartitionThatIsMadeAnewIsNotServed$"},
+		},
+	},
+	{
+		name:    "forget-the-beginning",
+		holds:   "a database that lacked commits when its generation began is refused",
+		patches: []patch{{"internal/store/pgstore/seenpositions.go", `if had, ok := b.stands(f); ok && had < im.Pos(pos) {`, `if had, ok := b.stands(f); ok && had < 0*im.Pos(pos) {`}},
+		guards: []guard{
+			{"internal/store/pgstore", "^TestDatabasesRestoredOnAnotherServerAreRefused$"},
+			{"internal/store/pgstore", "^TestPeerOfAFormerGenerationTellsWhatIsMissing$"},
+		},
 	},
 	{
 		name:    "lose-unfenced",

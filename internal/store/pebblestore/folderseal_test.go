@@ -154,6 +154,67 @@ func TestOlderFilesWrittenOverTheFolderAreNoticed(t *testing.T) {
 	}
 }
 
+// A copy that is started beside the store would go on with the same history.
+func TestCopyBesideItsOriginalIsRefused(t *testing.T) {
+	o := onDisk(t)
+	fill(t, o, 5)
+	beside := o
+	beside.Dir += "-beside"
+	cpA(t, o.Dir, beside.Dir)
+	st := mustOpen(t, o)
+	defer mustClose(t, st)
+	rewound(t, beside, "was put back from a copy")
+	beside.AcceptCopies = true // nothing else shows it
+	mustClose(t, mustOpen(t, beside))
+}
+
+// Nothing is lost, but an older witness cannot show a later loss.
+func TestOlderWitnessIsRefused(t *testing.T) {
+	o := onDisk(t)
+	fill(t, o, 5)
+	path := filepath.Join(o.Dir, "witness")
+	older, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, o, 5)
+	if err := os.WriteFile(path, older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rewound(t, o, "was put back from a copy: seal-")
+	o.AcceptCopies = true // the inventory shows it then
+	_, err = Open(o)
+	if d, ok := errors.AsType[*Damaged](err); !ok || d.Rewound || d.First > 0 || d.Cause != nil {
+		t.Errorf("without the seal: got %v, want a file that the inventory names", err)
+	}
+}
+
+// The folder as it was a moment ago is written over its files, which keep their inodes, after a kill. No seal was made
+// meanwhile, so the store cannot notice it. Only the positions that clients know are ahead of it.
+func TestFilesOfTheLastSecondWrittenOverAreNotNoticed(t *testing.T) {
+	eventually.True(t, "no seal is made between the copy and the kill", func() bool {
+		o := onDisk(t)
+		st := mustOpen(t, o)
+		w := newWriter(t, st)
+		w.add(t, 5)
+		aside := o.Dir + "-aside"
+		was := sealOf(st)
+		cpA(t, o.Dir, aside)
+		w.add(t, 3)
+		ended(t, st, &o)
+		if sealOf(st) != was {
+			return false
+		}
+		inPlace(t, aside, o.Dir)
+		st = mustOpen(t, o)
+		defer mustClose(t, st)
+		if again := newWriter(t, st); again.pos >= w.pos || again.seq != 5 {
+			t.Errorf("position %d with row %d, want less than %d with row 5", again.pos, again.seq, w.pos)
+		}
+		return true
+	})
+}
+
 // Usual operations on a folder do not make it count as a copy.
 func TestFolderThatIsNoCopyIsServed(t *testing.T) {
 	o := onDisk(t)

@@ -20,6 +20,10 @@ import (
 // inventory lists the files whose loss or truncation Pebble does not notice: Pebble reads a manifest up to the
 // first bad record, and takes a missing log for one that never existed. guard keeps the inventory up to date.
 //
+// The commit number and the numbers in the log show most of these losses too. Only the inventory shows that the first
+// log file is missing if the number of the newest commit in the tables cannot be read: the log may begin with any
+// commit then.
+//
 // It also has a copy of the store's identity: without the secret in it no repeated send could be recognized.
 type inventory struct {
 	Turn      uint64 // counts the inventories written

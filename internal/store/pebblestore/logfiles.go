@@ -75,9 +75,10 @@ func commitOf(repr []byte) (uint64, bool) {
 
 // checkLogs calls the function each with every batch of the log files in replayed, the numbers of those that Pebble
 // would replay. It returns the first range of commit numbers that is missing, nil if none is. n is the newest commit
-// in the tables; 0: it is not known, and the log may begin with any commit. Pebble does not notice such a gap: if one
-// bit of the log number in a chunk has changed, it takes the chunk for the end of the file. A loss at the end of the
-// last file is left to the comparison with the witness. Damage that Pebble would refuse is an error.
+// in the tables; 0: it is not known, and the log may begin with any commit. The first file must have a commit then:
+// if it is empty, nothing shows what it has lost. Pebble does not notice such a gap: if one bit of the log number in a
+// chunk has changed, it takes the chunk for the end of the file. A loss at the end of the last file is left to the
+// comparison with the witness. Damage that Pebble would refuse is an error.
 func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(repr []byte) error) (*Damaged, error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
@@ -104,6 +105,10 @@ func checkLogs(fs vfs.FS, dir string, replayed []uint64, n uint64, each func(rep
 		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF)
 		if err != nil && !torn {
 			return nil, fmt.Errorf("read log file %s: %w", logName(uint64(l.Num)), err)
+		}
+		if n == 0 {
+			return nil, fmt.Errorf("log file %s has no commit, and the tables do not show the one before it: %w",
+				logName(uint64(l.Num)), store.ErrCorrupt)
 		}
 	}
 	return gap, nil

@@ -60,6 +60,39 @@ func TestStoreOfAnotherHistoryThanItsMarkIsRefused(t *testing.T) {
 	rewound(t, o, "is of history ")
 }
 
+// The snapshot has more commits than the store after its repair. Only the history id in the mark shows it.
+func TestSnapshotFromBeforeARepairIsRefused(t *testing.T) {
+	o := marked(t)
+	fill(t, o, 20)
+	aside := o.Dir + "-copy"
+	copied(t, o.Dir, aside)
+	before, err := readStoreMark(o.Mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(o.Dir, "store", "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range logs {
+		if err := os.Truncate(path, 500); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Repair(o); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, mustOpen(t, o))
+	if m, err := readStoreMark(o.Mark); err != nil || m.Commit >= before.Commit {
+		t.Fatalf("the mark after the repair is %+v, %v, want a commit below %d", m, err, before.Commit)
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	copied(t, aside, o.Dir)
+	rewound(t, o, "is of history ")
+}
+
 func TestMarkOfAnotherStoreIsRefused(t *testing.T) {
 	o := marked(t)
 	fill(t, o, 1)

@@ -294,6 +294,74 @@ func TestPeerOfAFormerGenerationTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
+// A dump, or a base backup, that lacks one commit is used on another server, whose system identifier is not the
+// recorded one; after a restore to a point in time the timeline is another one. A node that knows the commit shows
+// what is missing, also when a node that knew nothing has written to the database since.
+func TestDatabasesRestoredOnAnotherServerAreRefused(t *testing.T) {
+	for what, other := range map[string]string{
+		"system identifier": `UPDATE petrel.generations SET system = system + 7`,
+		"timeline":          `UPDATE petrel.generations SET timeline = timeline + 7`,
+	} {
+		for _, written := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, written since: %v", what, written), func(t *testing.T) {
+				dsn := blank(t)
+				st := mustOpen(t, Options{DSNs: []string{dsn}})
+				newFeedWriter(t, st, 1).add(t, st, 3)
+				known := st.Seen()
+				mustClose(t, st)
+				r := newRaw(t, dsn)
+				r.do(`UPDATE petrel.part SET pos = 2 WHERE id = 1`)
+				r.do(`DELETE FROM petrel.feed WHERE pos > 2`)
+				r.do(other)
+				st = mustOpen(t, Options{DSNs: []string{dsn}})
+				defer func() { _ = st.Close() }() // it has failed
+				if n := st.Figures(0).Generation; n != 2 {
+					t.Fatalf("generation %d, want 2", n)
+				}
+				if written {
+					f := newFeedWriter(t, st, 1)
+					f.heads[0] = 3
+					f.add(t, st, 4)
+				}
+				st.Hear("b", known)
+				if err := st.Writable(); err == nil || !strings.Contains(err.Error(), "feed 1 has 2 of 3") {
+					t.Errorf("the store has failed with %v", err)
+				}
+			})
+		}
+	}
+}
+
+// One of two databases goes back to before a partition was moved to it. A node that starts makes the partition anew,
+// empty; the other node knows what is missing.
+func TestPartitionThatIsMadeAnewIsNotServed(t *testing.T) {
+	o := Options{DSNs: []string{blank(t), blank(t)}, CheckEvery: 20 * time.Millisecond}
+	st := mustOpen(t, o)
+	defer func() { _ = st.Close() }() // it has failed
+	newFeedWriter(t, st, 2).add(t, st, 2)
+	if err := st.MovePartition(t.Context(), 2, 2); err != nil {
+		t.Fatal(err)
+	}
+	second := newRaw(t, o.DSNs[1])
+	if n := second.number(`SELECT pos FROM petrel.part WHERE id = 2`); n != 2 {
+		t.Fatalf("the partition was moved with %d commits, want 2", n)
+	}
+	second.do(`DELETE FROM petrel.part WHERE id = 2`)
+	second.do(`DELETE FROM petrel.feed`)
+	late := mustOpen(t, o)
+	defer func() { _ = late.Close() }() // it may have failed
+	if n := second.number(`SELECT pos FROM petrel.part WHERE id = 2`); n != 0 {
+		t.Fatalf("the new partition is at %d, want 0", n)
+	}
+	_, err := st.Holders(t.Context(), []store.Feed{2})
+	wantErr(t, "holders", err, store.ErrFailed)
+	if got := st.Writable().Error(); !strings.Contains(got, "database 2") || !strings.Contains(got, "feed 2 has 0 of 2") {
+		t.Errorf("the store has failed with %q", got)
+	}
+	_, _, err = late.Takeover(t.Context(), 2, 7)
+	wantErr(t, "takeover by another node", err, store.ErrFailed)
+}
+
 // Two standbys that were both promoted begin generations with the same number. All nodes use the same one of them.
 func TestTwoPromotedStandbysAreNotBothUsed(t *testing.T) {
 	st, _ := one(t)
