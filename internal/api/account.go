@@ -14,25 +14,34 @@ func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.ide
 
 // GetAccount describes the caller.
 func (s *Server) GetAccount(ctx context.Context, _ *petrelv1.GetAccountRequest) (*petrelv1.Account, error) {
-	return ownAccount(s.users.Account(ctx, identity(ctx).Account))
+	a := identity(ctx).Account
+	i, err := s.users.Account(ctx, a)
+	return s.withProfile(ctx, a, i, err)
 }
 
-// UpdateAccount changes what others see of the caller.
+// UpdateAccount changes the caller's profile. Spec: P-14.1.
 func (s *Server) UpdateAccount(ctx context.Context, r *petrelv1.UpdateAccountRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	return ownAccount(s.users.UpdateAccount(ctx, a, r.DisplayName))
+	i, p, err := s.users.UpdateAccount(ctx, a, &user.ProfileChange{DisplayName: r.DisplayName, About: r.About,
+		Handle: r.Handle, Fields: r.Fields, Visibility: visibility(r.Visibility)})
+	if err == nil {
+		s.o.UserChanged(a)
+	}
+	return ownAccount(i, p, err)
 }
 
 // SetAddPolicy sets who may add the caller to groups. Spec: P-8.8.
 func (s *Server) SetAddPolicy(ctx context.Context, r *petrelv1.SetAddPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	return ownAccount(s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Policy)))
+	i, err := s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Policy))
+	return s.withProfile(ctx, a, i, err)
 }
 
 // SetForwardPolicy sets whether forwards of the caller's messages name the caller. Spec: P-5.10.
 func (s *Server) SetForwardPolicy(ctx context.Context, r *petrelv1.SetForwardPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	return ownAccount(s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Policy)))
+	i, err := s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Policy))
+	return s.withProfile(ctx, a, i, err)
 }
 
 // SetPresencePolicy sets who may see when the caller is online. Spec: P-13.6.
@@ -41,31 +50,29 @@ func (s *Server) SetPresencePolicy(ctx context.Context,
 	a := identity(ctx).Account
 	info, err := s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Policy))
 	if err == nil {
-		s.o.PresenceChanged(a)
+		s.o.UserChanged(a)
 	}
-	return ownAccount(info, err)
-}
-
-// GetUser describes another user of the caller's tenant.
-func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petrelv1.Account, error) {
-	a := identity(ctx).Account
-	if err := s.users.AllowLookUp(a); err != nil {
-		return nil, err
-	}
-	return account(s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.User)}))
+	return s.withProfile(ctx, a, info, err)
 }
 
 // ownAccount returns the caller's account, with the fields that others do not see.
-func ownAccount(i user.Info, err error) (*petrelv1.Account, error) {
-	res, err := account(i, err)
+func ownAccount(i user.Info, p user.Profile, err error) (*petrelv1.Account, error) {
+	if err != nil {
+		return nil, err
+	}
+	res := account(i, p)
 	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy),
 		petrelv1.ForwardPolicy(i.Forwards), petrelv1.PresencePolicy(i.Presence)
-	return res, err
+	return res, nil
 }
 
-func account(i user.Info, err error) (*petrelv1.Account, error) {
-	return &petrelv1.Account{User: string(i.User), DisplayName: i.DisplayName,
-		CreatedMs: uint64(i.Created.UnixMilli())}, err
+// withProfile returns the caller's account, whose profile it reads.
+func (s *Server) withProfile(ctx context.Context, a im.Account, i user.Info, err error) (*petrelv1.Account, error) {
+	var p user.Profile
+	if err == nil {
+		p, err = s.users.Own(ctx, a)
+	}
+	return ownAccount(i, p, err)
 }
 
 // ChangePassword changes the caller's password. It voids the tokens of all their other devices, and ends the

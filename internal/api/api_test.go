@@ -118,7 +118,7 @@ func newWorld(t testing.TB) *world {
 	w.operators = operator.New(operator.Options{Logins: 5, LoginsPerIP: 20}, w.store, w.users)
 	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp}, w.store, fanout.NewTable())
 	w.must(err)
-	w.router = route.New(route.Options{}, w.convs, w.store)
+	w.router = route.New(route.Options{LookUps: w.users.TakeLookUps}, w.convs, w.store)
 	w.inbox, err = inbox.NewConsumer(ctx, slog.New(slog.DiscardHandler), w.convs, w.convs.Owners()[0], w.store)
 	w.must(err)
 	for _, run := range []func(context.Context) error{w.convs.Run, w.inbox.Run} {
@@ -171,10 +171,10 @@ func (w *world) serve() {
 	w.srv = New(Options{
 		Shared: w.shared,
 		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Operators: w.operators, Convs: w.convs, Route: w.router, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
-		Inbox:           &inbox.Syncer{Router: w.router, Store: w.store},
-		Audit:           w.audit,
-		CloseUser:       func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
-		PresenceChanged: func(im.Account) {},
+		Inbox:       &inbox.Syncer{Router: w.router, Store: w.store},
+		Audit:       w.audit,
+		CloseUser:   func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
+		UserChanged: func(im.Account) {},
 		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
 			if code == im.CodeReplaced {
 				return 0, nil // a login ends the one before

@@ -170,7 +170,7 @@ var named = []protoreflect.FullName{
 	"petrel.v1.ResetOperatorRequest.name",
 	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name",
 	"petrel.v1.AdminGetHistoryRequest.reason", "petrel.v1.SendAsRequest.reason",
-	"petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name", "petrel.v1.BackupInfo.name",
+	"petrel.v1.SetProfileRulesRequest.managed", "petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name", "petrel.v1.BackupInfo.name",
 }
 
 // details returns the recorded part of a request.

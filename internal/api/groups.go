@@ -153,7 +153,16 @@ func (s *Server) GetConversation(ctx context.Context, a im.Account, key im.Key,
 // ListMembers lists the members of a conversation to a member. Spec: P-8.2.
 func (s *Server) ListMembers(ctx context.Context, a im.Account, key im.Key,
 	r *petrelv1.ListMembersRequest) (*petrelv1.ListMembersResponse, error) {
-	return s.memberPage(ctx, key, a.User, r.After, r.Limit)
+	res, err := s.memberPage(ctx, key, a.User, r.After, r.Limit)
+	if err != nil || !r.Profiles {
+		return res, err
+	}
+	users := make([]im.User, len(res.Members))
+	for i, m := range res.Members {
+		users[i] = im.User(m.User)
+	}
+	res.Profiles, err = s.users.VersionsOf(ctx, a, users)
+	return res, err
 }
 
 // memberPage lists members of a conversation; user "" means the operator.

@@ -59,6 +59,9 @@ func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*petre
 		s.endDevice(ctx, l.Account, device, im.CodeReplaced)
 	}
 	s.noteSession(ctx, l.Account, l.Device, l.Number, false)
+	if l.Renamed {
+		s.o.UserChanged(l.Account)
+	}
 	return s.tokens(ctx, l), nil
 }
 

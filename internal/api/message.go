@@ -62,7 +62,7 @@ func (s *Server) Sync(ctx context.Context, r *petrelv1.Sync) (*petrelv1.SyncPage
 	a := identity(ctx).Account
 	return s.o.Inbox.Sync(ctx, a, r.Token,
 		inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Newest, conv.MaxPage)), Refs: true, Notes: true,
-			Mentions: true}, Personal: true})
+			Mentions: true}, Personal: true, Profiles: true})
 }
 
 // MoveCursor moves the caller's cursors. Spec: P-8.6.

@@ -53,8 +53,8 @@ type Options struct {
 	Shared bool
 
 	CloseUser func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions, returns how many
-	// called when a user has changed who may see that they are online
-	PresenceChanged func(im.Account)
+	// called when a user's profile has changed, or who may see that they are online
+	UserChanged func(im.Account)
 	// ends a device's sessions; device "": those without a device
 	CloseDevice func(context.Context, im.Account, string, im.Code) (int, error)
 	Sessions    func(context.Context, im.Account) (map[string]int, error) // connected now, by device

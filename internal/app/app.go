@@ -225,11 +225,12 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await,
-		IsNamed: a.users.IsNamed}), a.convs, a.store.Store)
+		IsNamed: a.users.IsNamed, LookUps: a.users.TakeLookUps}), a.convs, a.store.Store)
 	a.inboxes.Convs = a.convs
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
-	a.sync = &inbox.Syncer{Router: a.router, Store: a.store.Store, Refute: a.refute, Convs: a.convs}
+	a.sync = &inbox.Syncer{Router: a.router, Store: a.store.Store, Refute: a.refute, Convs: a.convs,
+		Profiles: a.users.VersionsOf}
 	a.turns = newTurns()
 	a.reads = session.NewReads(nil) // the databases compute
 	if a.store.databases == nil {
@@ -248,7 +249,7 @@ func (a *App) open(ctx context.Context) error {
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{
 		Log: a.log, Store: a.store.Store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan,
-		Policy: a.users.PresencePolicy,
+		Facts: a.users.Facts, Knows: a.users.Acquaintances,
 	})
 	a.hub.AttachPresence(a.presence)
 	// no feed is followed before Run

@@ -35,7 +35,7 @@ func (a *App) newAPI() *api.Server {
 		Inbox: a.sync, Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored,
 		Audit:     a.audit,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf,
-		PresenceChanged: a.presence.PolicyChanged, Settle: a.router.AwaitInboxes,
+		UserChanged: a.presence.UserChanged, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		Stats:        a.stats,
 		CompactStore: a.store.compact,

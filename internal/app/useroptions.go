@@ -53,7 +53,7 @@ func (a *App) accounts() (user.Options, error) {
 	}
 	o.JWT = &idp.Options{
 		Algorithm: j.Algorithm, KeysURL: j.KeysURL, Issuer: j.Issuer, Audience: j.Audience, Tenant: j.Tenant,
-		Classes: j.ACR, Methods: j.AMR, MaxAuthAge: j.MaxAuthAge,
+		Classes: j.ACR, Methods: j.AMR, MaxAuthAge: j.MaxAuthAge, TakeName: j.TakeName,
 	}
 	if j.KeyFile == "" {
 		return o, nil

@@ -203,6 +203,8 @@ type JWT struct {
 	ACR        []string      // a JWT has one of these; empty: acr does not count
 	AMR        []string      // a JWT has all of these
 	MaxAuthAge time.Duration // 0: it does not count
+
+	TakeName bool // a login sets the display name
 }
 
 // Messages has how long users may edit and recall their messages.

@@ -241,6 +241,8 @@ func providerOptions(j *JWT) []option {
 			"Methods that amr of a JWT must name, all of them, such as mfa. Empty: amr does not count."),
 		duration("jwt.max_auth_age", &j.MaxAuthAge, 0, 0, 366*24*time.Hour,
 			"How long ago the person may have logged in at the provider, by auth_time of the JWT. 0: auth_time does not count."),
+		boolean("jwt.take_name", &j.TakeName, false,
+			"A login sets the display name of the user to the claim name of the JWT, if it has one that is allowed. To keep users from changing it, add display_name to the profile rules of the tenant."),
 	}
 }
 

@@ -37,6 +37,7 @@ type Outbox struct {
 	Signals   bool // capability signal
 	Presences bool // capability presence
 	Notes     bool // capability notes
+	Profiles  bool // capability profiles
 	Personal  bool // capability personal
 	Mentions  bool // capability mentions
 	Large     bool // capability large, on WebSocket

@@ -39,6 +39,8 @@ type Options struct {
 	Classes    []string      // acr has to be one of them; none: acr is not checked
 	Methods    []string      // amr has to name all of them; none: amr is not checked
 	MaxAuthAge time.Duration // how long ago auth_time may be; 0: it is not checked
+
+	TakeName bool // the claim name is the display name
 }
 
 // Provider checks the tokens of one identity provider.
@@ -48,6 +50,7 @@ type Provider struct {
 	key    any     // what the algorithm's method takes
 	keys   *keySet // instead of key; nil: there is one key
 	strong strength
+	names  bool // Options.TakeName
 	with   []jwt.ParserOption
 }
 
@@ -58,7 +61,7 @@ func New(ctx context.Context, log *slog.Logger, o *Options) (*Provider, error) {
 		return nil, fmt.Errorf("open identity provider: issuer and audience must be set")
 	}
 	v := &Provider{Tenant: o.Tenant, Issuer: o.Issuer, strong: strength{o.Classes, o.Methods, o.MaxAuthAge},
-		with: []jwt.ParserOption{
+		names: o.TakeName, with: []jwt.ParserOption{
 			jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
 			jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
 		}}
@@ -122,6 +125,7 @@ var jwtTypes = []string{"jwt", "at+jwt"}
 // Statement has what a JWT says.
 type Statement struct {
 	User   im.User
+	Name   string    // of the person, if Options.TakeName is set; "": the JWT does not say it
 	issued time.Time // zero: the JWT does not say it
 }
 
@@ -159,6 +163,9 @@ func (v *Provider) Read(token string, now time.Time) (*Statement, error) {
 		return nil, fmt.Errorf("check JWT: %w", err)
 	}
 	s := &Statement{User: im.User(subject)}
+	if v.names {
+		s.Name, _ = c["name"].(string)
+	}
 	if iat, err := c.GetIssuedAt(); err != nil {
 		return nil, fmt.Errorf("check JWT: %w", err)
 	} else if iat != nil {

@@ -28,6 +28,9 @@ type Syncer struct {
 	Refute func(proof string) // ends the service on all nodes; nil: Store.Refute
 	Convs  *conv.Convs        // takes the snapshots of inboxes; nil: no inbox is compacted
 
+	// Profiles returns the versions of what a reader sees of users. nil: "" of all.
+	Profiles func(ctx context.Context, reader im.Account, users []im.User) ([]string, error)
+
 	CompactFrom int // from how many entries on an inbox may be compacted (dueToCompact); 0: 1024
 
 	Compacted atomic.Uint64 // inboxes that were compacted here
@@ -46,6 +49,7 @@ const pageBytes = 64 << 10
 type Wants struct {
 	Newest   conv.Newest // messages of each
 	Personal bool        // settings of the user
+	Profiles bool        // versions of the profiles of peers
 }
 
 // Sync lists the conversations of a user that changed since token, and the other parts that the client wants. The
@@ -82,6 +86,9 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
 		if told {
 			err = p.fill(ctx)
 		}
+		if err == nil && wants.Profiles && y.Profiles != nil {
+			err = p.profiles(ctx)
+		}
 		switch {
 		case err != nil:
 			return err
@@ -113,6 +120,25 @@ type pager struct {
 	bytes int       // of newest messages in page
 	read  int       // how many conversations the page has dealt with
 	last  im.ConvID // the last of these
+}
+
+// profiles adds the versions of the profiles of peers. Spec: P-14.5.
+func (p *pager) profiles(ctx context.Context) error {
+	var direct []*petrelv1.ConvState
+	var users []im.User
+	for _, c := range p.page.Convs {
+		if c.Peer != "" {
+			direct, users = append(direct, c), append(users, im.User(c.Peer))
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	versions, err := p.y.Profiles(ctx, p.account, users)
+	for i := range versions {
+		direct[i].PeerProfile = versions[i]
+	}
+	return err
 }
 
 // full tells whether the page takes no more.

@@ -45,12 +45,17 @@ func (a *blockerView) view() view {
 	return blockerOnline
 }
 
-// as returns the presence of t for a watcher whom t blocks.
-func (a *blockerView) as(t *target) *petrelv1.Presence {
-	if a.view() == blockerOnline {
-		return &petrelv1.Presence{User: string(t.account.User), Online: true}
+// as returns the presence of t for a watcher whom t blocks; told: also the version of the profile, which a block
+// does not hide: it would show the block.
+func (a *blockerView) as(t *target, told bool) *petrelv1.Presence {
+	p := &petrelv1.Presence{User: string(t.account.User), Online: a.view() == blockerOnline}
+	if !p.Online {
+		p.LastMs = a.lastMs
 	}
-	return &petrelv1.Presence{User: string(t.account.User), LastMs: a.lastMs}
+	if told {
+		p.Profile = t.profile.ForOthers
+	}
+	return p
 }
 
 // leave shows a blocker as offline to the watcher of f, when holdOnline has passed.
@@ -64,7 +69,7 @@ func (s *step) leave(f pendingOffline) {
 	for _, x := range t.watchers {
 		if x.view == blockerOnline && x.w.out.Account.User == f.watcher {
 			x.view = blockerOffline
-			s.tell(x.w, a.as(t))
+			s.tell(x)
 		}
 	}
 }
@@ -79,6 +84,6 @@ func (s *step) showUnblocked(t *target, x *watching) {
 	same := was == visible || was == blockerOnline && t.online ||
 		was == blockerOffline && a != nil && !t.online && a.lastMs == t.lastMs
 	if !same {
-		s.tell(x.w, t.as(visible))
+		s.tell(x)
 	}
 }

@@ -11,8 +11,9 @@ import (
 // recheckAtOnce is how many targets one job asks the store about.
 const recheckAtOnce = 64
 
-// PolicyChanged has every node read anew who may see a user. The change must be durable.
-func (p *Presence) PolicyChanged(a im.Account) {
+// UserChanged has every node read anew who may see a user, and the version of the user's profile. The change must
+// be durable.
+func (p *Presence) UserChanged(a im.Account) {
 	p.tellChange(a, "", false)
 }
 
@@ -126,8 +127,26 @@ func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 		if more := r.blocked.without(t.blocked); t.known && more != nil {
 			p.recheckBlocks(t, more, now)
 		}
-		if r.version == t.rechecks && (!t.known || t.policy != r.policy) {
+		if r.version != t.rechecks {
+			continue
+		}
+		renamed := t.known && t.profile != r.profile
+		t.profile = r.profile
+		if !t.known || t.policy != r.policy {
 			p.setPolicy(s, t, r.policy)
+		}
+		if renamed {
+			s.tellProfile(t)
+		}
+	}
+}
+
+// tellProfile queues the presence of t, with a new version of the profile, for those of its watchers who are told of
+// profiles. Spec: P-14.5.
+func (s *step) tellProfile(t *target) {
+	for _, x := range t.watchers {
+		if x.told && x.view != untold {
+			s.tell(x)
 		}
 	}
 }
@@ -145,12 +164,12 @@ func (p *Presence) setPolicy(s *step, t *target, policy user.PresencePolicy) {
 			p.askFor(question{x.w, x})
 		case (own || open) && x.view == hidden:
 			x.view = visible
-			s.tell(x.w, t.as(visible))
+			s.tell(x)
 		case own, open: // it stays as it is
 		default:
 			if x.view != hidden {
 				x.view = hidden
-				s.tell(x.w, t.as(hidden))
+				s.tell(x)
 			}
 			if policy == user.ToPeers || !t.known {
 				p.askFor(question{x.w, x})

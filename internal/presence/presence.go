@@ -67,8 +67,12 @@ type Options struct {
 	Table *fanout.Table
 	Nodes *fanout.Nodes // nil: there are no other nodes
 
-	// Policy says who may see when a user is online; ToNobody, if there is no such user.
-	Policy func(ctx context.Context, a im.Account) (user.PresencePolicy, error)
+	// Facts reads what a watcher may see of a user; a zero ProfileVersions, if there is no such user.
+	Facts func(ctx context.Context, a im.Account) (user.PresencePolicy, user.ProfileVersions, error)
+
+	// Knows tells which of users a watcher may ask for their profiles without a look-up: those who are in the
+	// conversation in too (the zero key: none), and those with whom the watcher has a direct conversation.
+	Knows func(ctx context.Context, watcher im.Account, in im.Key, users []im.User) ([]bool, error)
 }
 
 // Presence tells the sessions of this node who is online.
@@ -121,8 +125,10 @@ type target struct {
 	online   bool      // is shown as online
 	goneAt   time.Time // since when the user has no session; zero: has one, or is shown as offline
 	goneMs   uint64    // the same on the wall clock
+	profile  user.ProfileVersions
 
-	seen, unseen *petrelv1.Presence // last results of as; nil: none yet
+	// The last results of as, for watchers without and with the profile; nil: none yet.
+	seen, unseen [2]*petrelv1.Presence
 }
 
 // view is a session's view of a target.

@@ -39,7 +39,8 @@ type accounts struct {
 
 	mu       sync.Mutex
 	policies map[im.User]user.PresencePolicy // of those who exist
-	peers    []string                        // keys of the table Peers
+	profiles map[im.User]string
+	peers    []string // keys of the table Peers
 	seen     map[im.User]uint64
 	blocks   map[im.ConvID][]*storepb.Block
 	blocked  []string          // keys of the table Blocks
@@ -137,14 +138,15 @@ func (s *accounts) Conversation(_ context.Context, c im.Key) (*storepb.Conversat
 
 func (s *accounts) Writable() error { return nil }
 
-func (s *accounts) policy(_ context.Context, a im.Account) (user.PresencePolicy, error) {
+func (s *accounts) facts(_ context.Context, a im.Account) (user.PresencePolicy, user.ProfileVersions, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note("policy of %s", a.User)
-	if p := s.policies[a.User]; p != 0 {
-		return p, s.broken
+	p, v := s.policies[a.User], s.versions(a.User)
+	if p == 0 {
+		p = user.ToNobody
 	}
-	return user.ToNobody, s.broken
+	return p, v, s.broken
 }
 
 // note notes what was read, with mu held.
@@ -233,7 +235,7 @@ func newWorldOf(t testing.TB, nodes int) *world {
 
 func (w *world) start(net *localbus.Net, id im.Node, others bool) *node {
 	n := &node{table: fanout.NewTable(), flusher: fanout.NewFlusher(func() {})}
-	o := presence.Options{Store: w.store, IDs: ids, Table: n.table, Policy: w.store.policy}
+	o := presence.Options{Store: w.store, IDs: ids, Table: n.table, Facts: w.store.facts, Knows: w.store.knows}
 	var runs []func(context.Context) error
 	if others {
 		b, err := net.Join(id)
@@ -285,6 +287,7 @@ type session struct {
 	n     *node
 	out   *fanout.Outbox
 	watch *presence.Watch
+	in    im.Key // the conversation of the watch
 }
 
 func (n *node) connect(t testing.TB, u im.User) *session {
@@ -306,7 +309,7 @@ func (s *session) leave() {
 func (s *session) set(users ...im.User) {
 	s.t.Helper()
 	slices.Sort(users)
-	if !s.n.Set(s.watch, users) {
+	if !s.n.Set(s.watch, users, s.in) {
 		s.t.Fatal("too many watches wait")
 	}
 }
@@ -326,6 +329,9 @@ func (s *session) got() string {
 			l := x.User + " off"
 			if x.Online {
 				l = x.User + " on"
+			}
+			if x.Profile != "" {
+				l += " as " + x.Profile
 			}
 			if x.LastMs > 0 {
 				l += " since " + time.UnixMilli(int64(x.LastMs)).UTC().Format("15:04")
@@ -461,7 +467,7 @@ func TestAPolicyThatChangesIsKept(t *testing.T) {
 		change := func(p user.PresencePolicy, forAlice, forCarol string) {
 			t.Helper()
 			w.store.set("bob", p)
-			there.PolicyChanged(bob.out.Account)
+			there.UserChanged(bob.out.Account)
 			pass(5 * time.Second)
 			alice.want(fmt.Sprint("with policy ", p), forAlice)
 			carol.want(fmt.Sprint("with policy ", p), forCarol)
@@ -780,7 +786,7 @@ func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
 		look("who was blocked once", dora, "bob on", 1)
 		change := func(p user.PresencePolicy) {
 			w.store.set("bob", p)
-			n.PolicyChanged(bob.out.Account)
+			n.UserChanged(bob.out.Account)
 			pass(5 * time.Second)
 		}
 		change(user.ToNobody)
@@ -790,7 +796,7 @@ func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
 		for i := range 2000 {
 			w.store.block("bob", im.User(fmt.Sprint("u", i)), true)
 		}
-		n.PolicyChanged(bob.out.Account)
+		n.UserChanged(bob.out.Account)
 		pass(5 * time.Second)
 		carol.want("when bob has blocked too many to keep", "") // it is read for her whether he blocks her
 		alice.want("when bob has blocked too many to keep", "")
@@ -822,7 +828,7 @@ func TestAListIsToldThatIsSetWhileAPolicyChanges(t *testing.T) {
 		alice.set("bob")
 		pass(500 * time.Millisecond) // the list is read
 		w.store.set("bob", user.ToEverybody)
-		n.PolicyChanged(im.Account{Tenant: im.DefaultTenant, User: "bob"})
+		n.UserChanged(im.Account{Tenant: im.DefaultTenant, User: "bob"})
 		pass(10 * time.Second)
 		alice.want("after the second list", "bob on")
 	})

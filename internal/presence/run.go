@@ -8,7 +8,6 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // pendingOffline is a user who is shown as offline when holdOnline has passed since goneAt. It is one of two: a
@@ -57,20 +56,21 @@ type step struct {
 	room int
 }
 
-func (s *step) tell(w *Watch, x *petrelv1.Presence) {
+// tell queues the presence of its target for x.
+func (s *step) tell(x *watching) {
+	w := x.w
 	if len(w.owed) == 0 {
 		s.p.owing = append(s.p.owing, w)
 	}
-	w.owed = append(w.owed, x)
+	w.owed = append(w.owed, x.presence())
 	s.room--
 }
 
 // tellAll queues the presence of t for those of its watchers who may see it.
 func (s *step) tellAll(t *target) {
-	x := t.as(visible)
-	for _, to := range t.watchers {
-		if to.view == visible {
-			s.tell(to.w, x)
+	for _, x := range t.watchers {
+		if x.view == visible {
+			s.tell(x)
 		}
 	}
 	s.room--

@@ -21,6 +21,7 @@ type job struct {
 	list    []watching // of w: its targets; the workers do not look into it
 	reads   []reading  // one for each target
 	watcher im.Account
+	in      im.Key // the conversation of the watch
 }
 
 // reading holds the facts about a target that are known or were read. Of
@@ -35,6 +36,8 @@ type reading struct {
 	block   *storepb.Block // of the watcher by the target; nil: none
 	known   bool           // the loop knew policy, blocked and lastMs before
 	sees    bool           // the watcher may see the target, apart from a block
+	profile user.ProfileVersions
+	told    bool // the watcher is told of the target's profile
 }
 
 // result is the outcome of a job.
@@ -44,7 +47,7 @@ type result struct {
 }
 
 func jobFor(w *Watch, list []watching) job {
-	j := job{w: w, list: list, watcher: w.out.Account, reads: make([]reading, len(list))}
+	j := job{w: w, list: list, watcher: w.out.Account, in: w.conv, reads: make([]reading, len(list))}
 	for i := range list {
 		t := list[i].t
 		j.reads[i] = reading{t: t, version: t.version, pairs: t.pairs, known: t.known, policy: t.policy,
@@ -96,12 +99,34 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 	if err := p.readPeers(ctx, j.watcher, asks); err != nil {
 		return err
 	}
+	if err := p.readKnown(ctx, j); err != nil {
+		return err
+	}
 	return p.readBlocks(ctx, j)
+}
+
+// readKnown reads of which targets the watcher is told the profiles. Spec: P-14.5.
+func (p *Presence) readKnown(ctx context.Context, j *job) error {
+	if !j.w.out.Profiles {
+		return nil
+	}
+	users := make([]im.User, len(j.reads))
+	for i := range j.reads {
+		users[i] = j.reads[i].t.account.User
+	}
+	known, err := p.o.Knows(ctx, j.watcher, j.in, users)
+	if errors.Is(err, store.ErrCorrupt) { // nobody is known then
+		return nil
+	}
+	for i := range known {
+		j.reads[i].told = known[i]
+	}
+	return err
 }
 
 // readTarget reads the facts that are the same for all watchers of a user.
 func (p *Presence) readTarget(ctx context.Context, r *reading) (err error) {
-	r.policy, err = p.o.Policy(ctx, r.t.account)
+	r.policy, r.profile, err = p.o.Facts(ctx, r.t.account)
 	if errors.Is(err, store.ErrCorrupt) { // the policy is unknown
 		r.policy, err = user.ToNobody, nil
 	}
@@ -162,7 +187,7 @@ func (p *Presence) take(s *step, j job, now time.Time) {
 			continue // the policy has changed since, and is asked for again
 		}
 		if !t.known {
-			t.known, t.policy, t.blocked = true, r.policy, t.blocked.with(r.blocked)
+			t.known, t.policy, t.blocked, t.profile = true, r.policy, t.blocked.with(r.blocked), r.profile
 			if t.lastMs == 0 { // or it has gone offline while it was read
 				t.lastMs = r.lastMs
 			}
@@ -174,7 +199,11 @@ func (p *Presence) take(s *step, j job, now time.Time) {
 			p.askFor(question{j.w, x})
 			continue
 		}
-		s.settle(x, r, now)
+		came, before := r.told && !x.told, len(j.w.owed)
+		x.told = r.told
+		if s.settle(x, r, now); came && len(j.w.owed) == before && x.view != untold {
+			s.tell(x)
+		}
 	}
 }
 
@@ -185,7 +214,7 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 	case !r.sees:
 		if x.view != hidden {
 			x.view = hidden
-			s.tell(x.w, t.as(hidden))
+			s.tell(x)
 		}
 	case r.block == nil:
 		s.showUnblocked(t, x)
@@ -201,7 +230,7 @@ func (s *step) settle(x *watching, r *reading, now time.Time) {
 			t.setAway(u, a)
 		}
 		x.view = a.view()
-		s.tell(x.w, a.as(t))
+		s.tell(x)
 	default:
 		if a := t.away[u]; a != nil && x.view == blockerOnline && r.block.LastMs != 0 { // as a later watch shows it
 			a.lastMs = r.block.LastMs

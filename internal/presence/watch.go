@@ -13,11 +13,13 @@ type Watch struct {
 
 	// Guarded by Presence.mu.
 	next  []im.User // the list that the loop takes over next
+	in    im.Key    // the conversation whose members the list may have; the zero key: none
 	asked bool      // next stands in Presence.asked
 	over  bool      // the session has ended
 
 	// Only the loop uses these.
 	list []watching
+	conv im.Key               // in, of list
 	owed []*petrelv1.Presence // not sent to the session yet; not empty: the watch is in Presence.owing
 }
 
@@ -28,6 +30,7 @@ type watching struct {
 	at   int32 // in t.watchers; -1: the session has set another list, or has ended
 	i    uint8 // in w.list, which has at most MaxWatched
 	view view
+	told bool // of the profile: the watcher may ask for it without a look-up
 }
 
 // NewWatch makes the watch of a session, with nobody in its list yet.
@@ -39,9 +42,10 @@ type question struct {
 	only *watching // nil: all users of the list that the session has set
 }
 
-// Set replaces the list of w. users are at most MaxWatched, ascending, each once. The loop
-// sends their presences later. It returns false if too many watches wait. Spec: P-13.5.
-func (p *Presence) Set(w *Watch, users []im.User) bool {
+// Set replaces the list of w. users are at most MaxWatched, ascending, each once. in is a conversation that some of
+// them are in; the zero key: none. The loop sends their presences later. Set returns false if too many watches wait.
+// Spec: P-13.5, P-14.5.
+func (p *Presence) Set(w *Watch, users []im.User, in im.Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !w.asked {
@@ -50,7 +54,7 @@ func (p *Presence) Set(w *Watch, users []im.User) bool {
 		}
 		p.asked = append(p.asked, question{w: w})
 	}
-	w.next, w.asked = users, true
+	w.next, w.in, w.asked = users, in, true
 	wake.Set(p.wake)
 	return true
 }
@@ -75,7 +79,7 @@ func (p *Presence) End(w *Watch) {
 func (p *Presence) takeList(w *Watch) {
 	p.mu.Lock()
 	users, old := w.next, w.list
-	w.next, w.asked, w.list = nil, false, nil
+	w.next, w.asked, w.list, w.conv = nil, false, nil, w.in
 	if len(users) > 0 {
 		w.list = make([]watching, len(users))
 	}
@@ -122,19 +126,36 @@ func (p *Presence) drop(list []watching) {
 	p.Watching.Store(int64(len(p.targets)))
 }
 
-// as returns the presence of t for watchers with a view. Only visible shows it: for all others
-// it is the presence of a user who does not exist. Many sessions share the result. Spec: P-13.6.
-func (t *target) as(v view) *petrelv1.Presence {
-	x, last := &t.unseen, uint64(0)
+// as returns the presence of t for watchers with a view; told: also the version of the profile. Only visible shows
+// the presence: for all others it is that of a user who does not exist. Many sessions share the result. Spec: P-13.6.
+func (t *target) as(v view, told bool) *petrelv1.Presence {
+	of, last, profile := &t.unseen, uint64(0), ""
 	online := v == visible && t.online
 	if v == visible {
-		x = &t.seen
+		of = &t.seen
 		if !online {
 			last = t.lastMs
 		}
 	}
-	if *x == nil || (*x).Online != online || (*x).LastMs != last {
-		*x = &petrelv1.Presence{User: string(t.account.User), Online: online, LastMs: last}
+	x := &of[0]
+	if told {
+		x, profile = &of[1], t.profile.ForOthers
+	}
+	if *x == nil || (*x).Online != online || (*x).LastMs != last || (*x).Profile != profile {
+		*x = &petrelv1.Presence{User: string(t.account.User), Online: online, LastMs: last, Profile: profile}
 	}
 	return *x
+}
+
+// presence returns the presence of its target for x.
+func (x *watching) presence() *petrelv1.Presence {
+	t := x.t
+	switch {
+	case x.view == blockerOnline || x.view == blockerOffline:
+		return t.away[x.w.out.Account.User].as(t, x.told)
+	case x.told && x.w.out.Account == t.account:
+		p := t.as(x.view, false)
+		return &petrelv1.Presence{User: p.User, Online: p.Online, LastMs: p.LastMs, Profile: t.profile.Own}
+	}
+	return t.as(x.view, x.told)
 }

@@ -37,6 +37,9 @@ type Options struct {
 	// IsNamed tells whether forwards may name a user. nil: they name everybody.
 	IsNamed func(ctx context.Context, a im.Account) (bool, error)
 
+	// LookUps counts look-ups of users, at the owner of the asker's inbox. nil: all are allowed.
+	LookUps func(by im.Account, users []im.User) (n int, wait time.Duration)
+
 	// Cluster tells which node owns which feed; Bus, Streams and Nodes lead there.
 	// nil: there are no other nodes.
 	Cluster *cluster.Cluster
@@ -53,6 +56,7 @@ type Router struct {
 	moving  *tasks   // moves of cursors whose owner is not here
 	inboxes func(ctx context.Context, ow *conv.Owner) error
 	isNamed func(ctx context.Context, a im.Account) (bool, error)
+	lookUps func(by im.Account, users []im.User) (n int, wait time.Duration)
 }
 
 // New makes a Router, and connects cs with the owners on other nodes. It
@@ -64,9 +68,12 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	if o.AwaitInboxes == nil {
 		o.AwaitInboxes = func(context.Context, *conv.Owner) error { return nil }
 	}
+	if o.LookUps == nil {
+		o.LookUps = func(_ im.Account, users []im.User) (int, time.Duration) { return len(users), 0 }
+	}
 	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
 	r := &Router{
-		inboxes: o.AwaitInboxes, isNamed: o.IsNamed, moving: newTasks(maxMoving),
+		inboxes: o.AwaitInboxes, isNamed: o.IsNamed, lookUps: o.LookUps, moving: newTasks(maxMoving),
 		caller:  caller{owners: own, serving: newTasks(maxCalls)},
 		signals: signaller{owners: own, streams: o.Streams},
 	}
@@ -102,6 +109,7 @@ func (r *Router) answers() []question {
 		ofOwner((*conv.Owner).Describe),
 		ofOwner((*conv.Owner).Trace),
 		ofOwner(r.awaitInboxes),
+		ofOwner(r.takeLookUps),
 		ofNode(serveChanges),
 		ofNode(serveCandidates),
 	}
@@ -231,4 +239,27 @@ func (r *Router) AwaitInboxes(ctx context.Context, key im.Key) error {
 func (r *Router) awaitInboxes(ow *conv.Owner, ctx context.Context, _ conv.Query,
 	_ *convpb.AwaitInboxes) (*convpb.Awaited, error) {
 	return &convpb.Awaited{}, r.inboxes(ctx, ow)
+}
+
+// TakeLookUps counts look-ups of users by an account. It returns how many of them, the first ones, the account may
+// look up, and how long to wait for the next one if that are not all. Codes: those of Ask. Spec: P-14.4.
+func (r *Router) TakeLookUps(ctx context.Context, by im.Account, users []im.User) (n int, wait time.Duration,
+	err error) {
+	q := &convpb.TakeLookUps{}
+	for _, u := range users {
+		q.Users = append(q.Users, string(u))
+	}
+	inbox := im.Key{Tenant: by.Tenant, Conv: r.IDs().Inbox(by.Tenant, by.User)}
+	taken, err := Ask(ctx, r, conv.Query{Conv: inbox, User: by.User}, r.takeLookUps, q)
+	return int(taken.GetUsers()), time.Duration(taken.GetRetryAfterMs()) * time.Millisecond, err
+}
+
+func (r *Router) takeLookUps(_ *conv.Owner, _ context.Context, by conv.Query,
+	q *convpb.TakeLookUps) (*convpb.LookUpsTaken, error) {
+	users := make([]im.User, len(q.Users))
+	for i, u := range q.Users {
+		users[i] = im.User(u)
+	}
+	n, wait := r.lookUps(im.Account{Tenant: by.Conv.Tenant, User: by.User}, users)
+	return &convpb.LookUpsTaken{Users: uint32(n), RetryAfterMs: uint32(wait.Milliseconds())}, nil
 }

@@ -30,13 +30,14 @@ const (
 
 	capPresence = "presence"
 	capPersonal = "personal"
+	capProfiles = "profiles"
 	capMentions = "mentions"
 	capLarge    = "large"
 )
 
 // capabilities are those of this server, beyond the base of the protocol.
 var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes,
-	capPersonal, capMentions, capLarge}
+	capPersonal, capMentions, capLarge, capProfiles}
 
 // noteCapabilities notes the client's capabilities: the server sends only frames that the client
 // understands. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -55,6 +56,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Presences = true
 		case capNotes:
 			s.Out.Notes = true
+		case capProfiles:
+			s.Out.Profiles = true
 		case capPersonal:
 			s.Out.Personal = true
 		case capMentions:

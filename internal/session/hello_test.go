@@ -35,7 +35,7 @@ func TestWelcomeSaysWhatBinds(t *testing.T) {
 		got.Session = ""
 		want := &petrelv1.Welcome{
 			Version: 1, User: "alice", Inbox: w.convs.IDs().Inbox(im.DefaultTenant, "alice").String(), HistoryId: fmt.Sprintf("%016x", w.o.HistoryID),
-			ServerTimeMs: bubbleBegin, HeartbeatMs: 30000, HeartbeatMisses: 2, Server: "petrel/test", Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes", "personal", "mentions", "large"},
+			ServerTimeMs: bubbleBegin, HeartbeatMs: 30000, HeartbeatMisses: 2, Server: "petrel/test", Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes", "personal", "mentions", "large", "profiles"},
 			Window: &petrelv1.Window{Sends: 1<<32 - 1, Bytes: 256 << 10}, Limits: &petrelv1.Limits{FrameBytes: uint32(wire.FrameLimit(1000)), BodyBytes: 1000, HistoryMessages: 200, OpenRequests: 16},
 		}
 		if d := cmp.Diff(want, got, protocmp.Transform()); d != "" || f.Id != 1 {

@@ -90,6 +90,7 @@ func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerF
 	s.Out.Resume()
 	newest := conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes,
 		Mentions: s.Out.Mentions}
-	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, inbox.Wants{Newest: newest, Personal: s.Out.Personal})
+	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, inbox.Wants{Newest: newest, Personal: s.Out.Personal,
+		Profiles: s.Out.Profiles})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
 }

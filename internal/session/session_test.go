@@ -232,7 +232,7 @@ func (w *world) start() *world {
 	syncer := &inbox.Syncer{Router: w.router, Store: st}
 	w.hub = session.New(w.o, w.users, w.convs, w.router, syncer, w.table, w.limits)
 	w.presence = presence.New(presence.Options{
-		Log: log, Now: w.clock, Store: w.store, IDs: w.convs.IDs(), Table: w.table, Policy: w.users.PresencePolicy,
+		Log: log, Now: w.clock, Store: w.store, IDs: w.convs.IDs(), Table: w.table, Facts: w.users.Facts, Knows: w.users.Acquaintances,
 	})
 	w.hub.AttachPresence(w.presence)
 	w.inbox.Hooks = inbox.Hooks{Blocked: w.presence.BlockChanged, Wrote: w.presence.Wrote, LastSeen: w.presence.LastSeen}

@@ -358,6 +358,7 @@ const (
 	DisplayNames     Table = 19 // key: the display name as it is searched, 0 and the user id; value: one byte
 	Titles           Table = 20 // key: see package inbox: the titles of groups as they are searched
 	Peers            Table = 21 // key: im.PairKey of a user and of another one who has written to them; value: one byte
+	Handles          Table = 22 // key: the handle; value: the user id
 )
 
 // RecordPut writes or deletes one record. With Check it does so only if the record has the value Was; with a

@@ -88,21 +88,6 @@ func (us *Users) changeUser(ctx context.Context, a im.Account,
 	return i, nil
 }
 
-// UpdateAccount changes the display name of a user. Codes: invalid, no_user. Spec: P-11.1.
-func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName string) (Info, error) {
-	err := checkDisplayName(displayName)
-	if err == nil && !readsAsOneOf(string(a.User), reserved) { // only the operator makes users of such ids
-		err = checkShown(displayName)
-	}
-	if err != nil {
-		return Info{}, err
-	}
-	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
-		u.DisplayName = displayName
-		return nil
-	})
-}
-
 // AddPolicy says who may add a user to groups. The numbers are those of petrel.v1.AddPolicy, and
 // stored.
 type AddPolicy uint32
@@ -173,19 +158,24 @@ func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p Presence
 		"everybody, peers or nobody")
 }
 
-// PresencePolicy returns who may see when a user is online: ToPeers, if nothing was set; ToNobody, if there is
-// no such user, or if the user is disabled. Spec: P-13.6.
-func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePolicy, error) {
+// ProfileVersions are the versions of a user's profile.
+type ProfileVersions struct {
+	ForOthers string // who are no contacts
+	Own       string
+}
+
+// Facts returns who may see when a user is online, and the versions of the user's profile: ToPeers, if nothing was
+// set; ToNobody and no versions, if there is no such user, or if the user is disabled. Spec: P-13.6, P-14.5.
+func (us *Users) Facts(ctx context.Context, a im.Account) (PresencePolicy, ProfileVersions, error) {
 	u, err := us.read(ctx, a)
-	switch {
-	case err != nil:
-		return 0, err
-	case u == nil || u.Disabled:
-		return ToNobody, nil
-	case u.PresencePolicy == 0:
-		return ToPeers, nil
+	if err != nil || u == nil || u.Disabled {
+		return ToNobody, ProfileVersions{}, err
 	}
-	return PresencePolicy(u.PresencePolicy), nil
+	policy := PresencePolicy(u.PresencePolicy)
+	if policy == 0 {
+		policy = ToPeers
+	}
+	return policy, ProfileVersions{us.profileVersion(a, u, asStranger), us.profileVersion(a, u, asOneself)}, nil
 }
 
 // ChangePassword changes a password, given the old one. It voids the JWTs of the user that were issued before

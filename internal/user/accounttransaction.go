@@ -20,10 +20,12 @@ type change struct {
 
 	claimed map[string]bool       // forms of user ids that it writes without reading them
 	called  map[im.Account]string // display names of users who were read
+	given   map[string]im.User    // forms of the handles that it gives
 }
 
 func (us *Users) newChange(tx *transaction.Tx) *change {
-	return &change{Tx: tx, us: us, claimed: map[string]bool{}, called: map[im.Account]string{}}
+	return &change{Tx: tx, us: us, claimed: map[string]bool{}, called: map[im.Account]string{},
+		given: map[string]im.User{}}
 }
 
 // begin makes a change that only reads.
@@ -60,6 +62,16 @@ func (c *change) user(ctx context.Context, a im.Account) (*storepb.User, error) 
 // simultaneous requests with one statement.
 const readAtOnce = 64
 
+// readEach calls read for 0 to n-1, readAtOnce at a time, and returns the first error.
+func readEach(n int, read func(i int) error) error {
+	var reads errgroup.Group
+	reads.SetLimit(readAtOnce)
+	for i := range n {
+		reads.Go(func() error { return read(i) })
+	}
+	return reads.Wait()
+}
+
 // users reads the records of many users; nil: there is no such user.
 // Each is read once, because two reads may have different results.
 func (c *change) users(ctx context.Context, accounts []im.Account) (map[im.User]*storepb.User, error) {
@@ -72,15 +84,10 @@ func (c *change) users(ctx context.Context, accounts []im.Account) (map[im.User]
 		}
 	}
 	values := make([][]byte, len(once))
-	var reads errgroup.Group
-	reads.SetLimit(readAtOnce)
-	for i, a := range once {
-		reads.Go(func() (err error) {
-			values[i], err = c.us.store.Record(ctx, store.Users, a.Tenant, []byte(a.User))
-			return err
-		})
-	}
-	if err := reads.Wait(); err != nil {
+	if err := readEach(len(once), func(i int) (err error) {
+		values[i], err = c.us.store.Record(ctx, store.Users, once[i].Tenant, []byte(once[i].User))
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	for i, a := range once {

@@ -210,10 +210,10 @@ func TestRevokeEndsTheTokensOfDevicesToo(t *testing.T) {
 func TestAccountIsWhatOthersSee(t *testing.T) {
 	w := people(t)
 	w.token("", "alice")
-	if i, err := w.users.UpdateAccount(ctx, alice, "Alice"); err != nil || i.DisplayName != "Alice" || i.HasPassword {
+	if i, _, err := w.users.UpdateAccount(ctx, alice, shown("Alice")); err != nil || i.DisplayName != "Alice" || i.HasPassword {
 		t.Errorf("updated: %+v, %v", i, err)
 	}
-	_, err := w.users.UpdateAccount(ctx, alice, strings.Repeat("x", 129))
+	_, _, err := w.users.UpdateAccount(ctx, alice, shown(strings.Repeat("x", 129)))
 	w.wantCode("long name", err, im.CodeInvalid)
 	_, err = w.users.Account(ctx, im.Account{Tenant: im.DefaultTenant, User: "nobody"})
 	w.wantCode("nobody", err, im.CodeNoUser)

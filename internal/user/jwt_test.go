@@ -234,6 +234,38 @@ func TestExchangeAsksForTheStrengthOfALogin(t *testing.T) {
 	}
 }
 
+// A login by JWT sets the display name if the operator wants that and the name is allowed. Spec: P-14.6.
+func TestLoginTakesTheNameOfTheJWT(t *testing.T) {
+	for _, take := range []bool{false, true} {
+		w := people(t, func(o *user.Options) {
+			withJWT("HS256", []byte(sharedSecret), "")(o)
+			o.JWT.TakeName = take
+		})
+		p := provider{t, jwt.SigningMethodHS256, []byte(sharedSecret)}
+		for _, c := range []struct {
+			name, want any
+			renamed    bool
+		}{
+			{"Alice", "Alice", true}, {"Alice", "Alice", false}, {nil, "Alice", false}, {"Administrator", "Alice", false},
+			{"a\u202eb", "Alice", false}, {7, "Alice", false}, {"Alice Liddell", "Alice Liddell", true},
+		} {
+			l, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, jwt.MapClaims{"name": c.name})), phone(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := w.users.Get(context.Background(), l.Account)
+			if want := c.want; !take {
+				c.renamed, want = false, ""
+				if err != nil || i.DisplayName != want || l.Renamed {
+					t.Errorf("without the option the name %v made %q", c.name, i.DisplayName)
+				}
+			} else if err != nil || i.DisplayName != want || l.Renamed != c.renamed {
+				t.Errorf("the name %v made %q, renamed %t; want %v, %t", c.name, i.DisplayName, l.Renamed, want, c.renamed)
+			}
+		}
+	}
+}
+
 // Names in a JWT are told apart by their case and occur once, as other programs read them:
 // otherwise a provider that lets people choose a claim lets them choose who they are. Spec:
 // P-11.2.

@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -30,6 +31,8 @@ type Login struct {
 	// itself if it was logged in, and devices that were removed as too many. After a reused refresh token it is
 	// the device itself, whose sessions end with revoked.
 	Ended []string
+
+	Renamed bool // the login has changed the display name
 }
 
 // maxDisplayName is in bytes.
@@ -203,8 +206,23 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	if err := us.allow(rateExchange, a, us.o.Rates.Logins); err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, source(provider), im.CodeBadCredentials,
-		func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) })
+	if said.Name != "" {
+		if err := cmp.Or(checkDisplayName(said.Name), checkShown(said.Name)); err != nil {
+			us.log.Warn("the name in a JWT is not taken over", "user", string(a.User), "err", err)
+			said.Name = ""
+		}
+	}
+	renamed := false
+	l, err := us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, source(provider), im.CodeBadCredentials,
+		func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) }, func(u *storepb.User) {
+			if renamed = said.Name != "" && said.Name != u.DisplayName; renamed {
+				u.DisplayName = said.Name
+			}
+		})
+	if err == nil {
+		l.Renamed = renamed
+	}
+	return l, err
 }
 
 // Mint logs a device in for the application's back end, and makes the tenant and the user if there
@@ -227,18 +245,21 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	if err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil)
+	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil,
+		func(*storepb.User) {})
 }
 
 // vouched logs a device in for a source, and makes the user if there is none. It refuses with code a user of
 // another source that was not linked with this one, and a user whose token of the source is void. The function
-// void tells that of a user; nil: no token is void. Codes: user_disabled and code.
+// void tells that of a user; nil: no token is void. admitted changes the record of the user who is logged in.
+// Codes: user_disabled and code.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
-	source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
+	source string, code im.Code, void func(*storepb.User) bool, admitted func(*storepb.User)) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil {
 			u = us.newUser()
 			u.Source = source
+			admitted(u)
 			return u, c.claim(ctx, a, false, false)
 		}
 		switch {
@@ -249,6 +270,7 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 		case void != nil && void(u):
 			return nil, &im.Error{Code: code}
 		}
+		admitted(u)
 		return u, nil
 	})
 }

@@ -44,7 +44,7 @@ func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
 		w.no(try(u, "Somebody Else"))
 	}
 	for shown, code := range map[string]im.Code{"Аdmin": im.CodeInvalid, "Иван": ""} {
-		_, err := w.users.UpdateAccount(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, shown)
+		_, _, err := w.users.UpdateAccount(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, &user.ProfileChange{DisplayName: &shown})
 		if code == "" {
 			w.no(err)
 		} else {
@@ -57,6 +57,6 @@ func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
 	w.token("acme", "alice")
 	w.token("", "ALICE")
 	w.token("", "admin")
-	_, err := w.users.UpdateAccount(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "admin"}, "Admin")
+	_, _, err := w.users.UpdateAccount(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "admin"}, shown("Admin"))
 	w.no(err)
 }

@@ -130,7 +130,7 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 		"a name, a disabling": {store.Users,
 			func(n *nodes) error { _, err := n.b.Disable(context.Background(), alice); return err },
 			func(n *nodes) error {
-				_, err := n.users.UpdateAccount(context.Background(), alice, "Alice")
+				_, _, err := n.users.UpdateAccount(context.Background(), alice, shown("Alice"))
 				return err
 			},
 			func(n *nodes) {
@@ -140,7 +140,10 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 				n.wantAccess("disabled", n.l.Access, im.CodeUserDisabled)
 			}},
 		"a disabling, a name": {store.Devices,
-			func(n *nodes) error { _, err := n.b.UpdateAccount(context.Background(), alice, "Alice"); return err },
+			func(n *nodes) error {
+				_, _, err := n.b.UpdateAccount(context.Background(), alice, shown("Alice"))
+				return err
+			},
 			func(n *nodes) error { _, err := n.users.Disable(context.Background(), alice); return err },
 			func(n *nodes) {
 				if i, err := n.users.Get(context.Background(), alice); err != nil || !i.Disabled || i.DisplayName != "Alice" {
@@ -435,7 +438,7 @@ func TestChangeThatIsAlwaysTooLateIsOverloaded(t *testing.T) {
 			w.no(rec.Update(context.Background(), []store.RecordPut{{Table: store.Users, Tenant: im.DefaultTenant, Key: []byte("alice"), Value: v}}))
 		}
 	})
-	_, err := w.users.UpdateAccount(context.Background(), alice, "never")
+	_, _, err := w.users.UpdateAccount(context.Background(), alice, shown("never"))
 	w.wantCode("always too late", err, im.CodeOverloaded)
 	if n < 5 || n > 50 {
 		t.Errorf("%d tries", n)
@@ -458,7 +461,7 @@ func TestWhoseTokensEndIsTold(t *testing.T) {
 		do   func() error
 	}{
 		{"a login that ends none", 0, func() error { _, err := w.users.Mint(ctx, "", "alice", user.DeviceRef{ID: "laptop"}, 0); return err }},
-		{"a name", 0, func() error { _, err := w.users.UpdateAccount(ctx, alice, "Alice"); return err }},
+		{"a name", 0, func() error { _, _, err := w.users.UpdateAccount(ctx, alice, shown("Alice")); return err }},
 		{"a login of a further phone", 1, func() error { one = w.logIn("alice", phone(2)); return nil }},
 		{"a login of the same one", 1, func() error { one = w.logIn("alice", phone(2)); return nil }},
 		{"a refresh", 0, func() error { w.refresh(one.Refresh, ""); return nil }},

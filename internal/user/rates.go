@@ -17,6 +17,13 @@ type rates struct {
 	registrations rate.Addresses
 	repeats       rate.Addresses // of calls without a token
 	users         rate.Table[userKey]
+	named         rate.Table[namedKey] // an empty bucket: this look-up was counted lately
+}
+
+// namedKey names a look-up of one user by another one.
+type namedKey struct {
+	by   im.Account
+	user im.User
 }
 
 // userKey names a bucket of a user, by the kind of attempt.
@@ -54,14 +61,36 @@ func (us *Users) allowPassword(a im.Account, device string) error {
 
 func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
 
-// AllowLookUp counts a look-up of another user by a. Codes: rate_limited. Spec: P-8.9.
-func (us *Users) AllowLookUp(a im.Account) error {
-	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
+// lookedUp is how long the look-up of one user costs nothing more.
+const lookedUp = time.Hour
+
+// TakeLookUps counts look-ups of users by an account: a user whom it has looked up in the last hour costs nothing. It
+// returns how many of them, the first ones, it may look up, and how long to wait for the next look-up if that are not
+// all. Without users it returns how long to wait for one. The node that owns the inbox of the account counts, so there
+// is one counter for all nodes. Spec: P-8.9, P-14.4.
+func (us *Users) TakeLookUps(by im.Account, users []im.User) (n int, wait time.Duration) {
+	now, limit := us.now(), perMinute(us.o.Rates.LookUps)
+	key, once := userKey{what: rateLookUp, user: by}, rate.Per(1, lookedUp, 1)
+	for i, u := range users {
+		k := namedKey{by, u}
+		if us.rates.named.Ready(now, k, once) != nil {
+			continue // counted
+		}
+		if wait := us.rates.users.Wait(now, 0, rate.Claim[userKey]{Key: key, Limit: limit}); wait > 0 {
+			return i, wait
+		}
+		_ = us.rates.users.Take(now, key, limit)
+		_ = us.rates.named.Take(now, k, once)
+	}
+	if len(users) == 0 {
+		wait = us.rates.users.Wait(now, 0, rate.Claim[userKey]{Key: key, Limit: limit})
+	}
+	return len(users), wait
 }
 
 // LookUp checks users to whom an account (by) writes, or whom it adds to a group. If it refuses none of them,
 // it takes no token. Otherwise the first name that it refuses, and each name before it, costs a token, as a
-// look-up by AllowLookUp does, from the same bucket: a user who tries names gets no more answers by using
+// look-up by TakeLookUps does, from the same bucket of this node: a user who tries names gets no more answers by using
 // several methods. An empty bucket refuses every call. If by is empty, the operator asks, and the limit does
 // not apply. It refuses users who do not exist, and with adding also those who do not let others add them to
 // groups, or who block the account. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.

@@ -30,6 +30,7 @@ type TenantInfo struct {
 	Set       Registration // of this tenant; AsConfigured: nothing was set
 	Effective Registration // the rule in force
 	StrictIDs bool         // an id that reads as an existing one is refused
+	Managed   []string     // fields of profiles that only the back end changes, ascending
 }
 
 // effective returns the rule in force in a tenant with the setting set. Without a setting, the
@@ -64,7 +65,8 @@ func (us *Users) DescribeTenant(ctx context.Context, name string) (TenantInfo, e
 func (us *Users) tenantInfo(name string, t im.Tenant, value []byte) (TenantInfo, error) {
 	rec, err := parseTenant(value)
 	set := Registration(rec.GetRegistration())
-	return TenantInfo{Name: name, Set: set, Effective: us.effective(t, set), StrictIDs: rec.GetStrictIds()}, err
+	return TenantInfo{Name: name, Set: set, Effective: us.effective(t, set), StrictIDs: rec.GetStrictIds(),
+		Managed: rec.GetManaged()}, err
 }
 
 // parseTenant parses a tenant's record. An empty one gives the zero Tenant.
@@ -75,10 +77,20 @@ func parseTenant(value []byte) (*storepb.Tenant, error) {
 // SetRegistration sets who may register in a tenant, and makes the tenant if there is none. strictIDs sets
 // whether an id that reads as an existing one is refused; nil: as before. Codes: invalid.
 func (us *Users) SetRegistration(ctx context.Context, name string, r Registration,
-	strictIDs *bool) (info TenantInfo, err error) {
+	strictIDs *bool) (TenantInfo, error) {
 	if r > Closed {
 		return TenantInfo{}, im.Errorf(im.CodeInvalid, "registration is open, by invitation or closed")
 	}
+	return us.changeTenant(ctx, name, func(rec *storepb.Tenant) {
+		rec.Registration = uint32(r)
+		if strictIDs != nil {
+			rec.StrictIds = *strictIDs
+		}
+	})
+}
+
+// changeTenant changes a tenant's record by f, and makes the tenant if there is none. Codes: invalid.
+func (us *Users) changeTenant(ctx context.Context, name string, f func(*storepb.Tenant)) (info TenantInfo, err error) {
 	name = named(name)
 	t, err := us.EnsureTenant(ctx, name)
 	if err != nil {
@@ -93,10 +105,8 @@ func (us *Users) SetRegistration(ctx context.Context, name string, r Registratio
 		if err != nil {
 			return err
 		}
-		rec.Number, rec.Name, rec.Registration = uint32(t), name, uint32(r)
-		if strictIDs != nil {
-			rec.StrictIds = *strictIDs
-		}
+		rec.Number, rec.Name = uint32(t), name
+		f(rec)
 		if value, err = rec.MarshalVT(); err == nil {
 			c.Put(store.Tenants, 0, []byte(name), value)
 			info, err = us.tenantInfo(name, t, value)

@@ -494,6 +494,10 @@ func (r *jsonReader) readSetWatch() *petrelv1.SetWatch {
 					m.Users = append(m.Users, r.text())
 				}
 			}
+		case "conv":
+			if r.value(&seen, 1<<1, 0) {
+				m.Conv = r.text()
+			}
 		default:
 			r.refuse()
 		}

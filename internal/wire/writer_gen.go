@@ -964,6 +964,10 @@ func (w *jsonWriter) writePresence(m *petrelv1.Presence) {
 			w.key(`"lastMs":`)
 			w.number64(m.LastMs)
 		}
+		if m.Profile != "" {
+			w.key(`"profile":`)
+			w.text(m.Profile)
+		}
 	}
 	w.close('}')
 }
@@ -1228,6 +1232,10 @@ func (w *jsonWriter) writeConvState(m *petrelv1.ConvState) {
 		if m.Frozen {
 			w.key(`"frozen":`)
 			w.bool(m.Frozen)
+		}
+		if m.PeerProfile != "" {
+			w.key(`"peerProfile":`)
+			w.text(m.PeerProfile)
 		}
 	}
 	w.close('}')

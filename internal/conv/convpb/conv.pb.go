@@ -1232,6 +1232,104 @@ func (x *Traced) GetMore() bool {
 	return false
 }
 
+// TakeLookUps counts look-ups of users by the asking user, at the owner of this user's
+// inbox: so one counter counts those of all nodes.
+type TakeLookUps struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Users         []string               `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // none: asks whether a look-up is left
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeLookUps) Reset() {
+	*x = TakeLookUps{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeLookUps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeLookUps) ProtoMessage() {}
+
+func (x *TakeLookUps) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeLookUps.ProtoReflect.Descriptor instead.
+func (*TakeLookUps) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TakeLookUps) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+type LookUpsTaken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Users         uint32                 `protobuf:"varint,1,opt,name=users,proto3" json:"users,omitempty"`                                     // the first so many of them may be looked up
+	RetryAfterMs  uint32                 `protobuf:"varint,2,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // until the next look-up, if that are not all, or none is left
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookUpsTaken) Reset() {
+	*x = LookUpsTaken{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookUpsTaken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookUpsTaken) ProtoMessage() {}
+
+func (x *LookUpsTaken) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookUpsTaken.ProtoReflect.Descriptor instead.
+func (*LookUpsTaken) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LookUpsTaken) GetUsers() uint32 {
+	if x != nil {
+		return x.Users
+	}
+	return 0
+}
+
+func (x *LookUpsTaken) GetRetryAfterMs() uint32 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
 type ListMembers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"` // a user
@@ -1242,7 +1340,7 @@ type ListMembers struct {
 
 func (x *ListMembers) Reset() {
 	*x = ListMembers{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1352,7 @@ func (x *ListMembers) String() string {
 func (*ListMembers) ProtoMessage() {}
 
 func (x *ListMembers) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1365,7 @@ func (x *ListMembers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembers.ProtoReflect.Descriptor instead.
 func (*ListMembers) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListMembers) GetAfter() string {
@@ -1294,7 +1392,7 @@ type Members struct {
 
 func (x *Members) Reset() {
 	*x = Members{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1404,7 @@ func (x *Members) String() string {
 func (*Members) ProtoMessage() {}
 
 func (x *Members) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1417,7 @@ func (x *Members) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Members.ProtoReflect.Descriptor instead.
 func (*Members) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Members) GetMembers() []*petrelv1.MemberRef {
@@ -1346,7 +1444,7 @@ type ListReceipts struct {
 
 func (x *ListReceipts) Reset() {
 	*x = ListReceipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1456,7 @@ func (x *ListReceipts) String() string {
 func (*ListReceipts) ProtoMessage() {}
 
 func (x *ListReceipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1469,7 @@ func (x *ListReceipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceipts.ProtoReflect.Descriptor instead.
 func (*ListReceipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListReceipts) GetAfter() string {
@@ -1398,7 +1496,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1508,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1521,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Receipts) GetReceipts() []*petrelv1.Receipt {
@@ -1453,7 +1551,7 @@ type MoveCursor struct {
 
 func (x *MoveCursor) Reset() {
 	*x = MoveCursor{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1563,7 @@ func (x *MoveCursor) String() string {
 func (*MoveCursor) ProtoMessage() {}
 
 func (x *MoveCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1576,7 @@ func (x *MoveCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveCursor.ProtoReflect.Descriptor instead.
 func (*MoveCursor) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MoveCursor) GetDelivered() uint64 {
@@ -1519,7 +1617,7 @@ type AwaitInboxes struct {
 
 func (x *AwaitInboxes) Reset() {
 	*x = AwaitInboxes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1629,7 @@ func (x *AwaitInboxes) String() string {
 func (*AwaitInboxes) ProtoMessage() {}
 
 func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1642,7 @@ func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitInboxes.ProtoReflect.Descriptor instead.
 func (*AwaitInboxes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{21}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{23}
 }
 
 type Awaited struct {
@@ -1555,7 +1653,7 @@ type Awaited struct {
 
 func (x *Awaited) Reset() {
 	*x = Awaited{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1665,7 @@ func (x *Awaited) String() string {
 func (*Awaited) ProtoMessage() {}
 
 func (x *Awaited) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1678,7 @@ func (x *Awaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Awaited.ProtoReflect.Descriptor instead.
 func (*Awaited) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{22}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{24}
 }
 
 // ListChanges asks what is new in some conversations of a user's list. One node
@@ -1598,7 +1696,7 @@ type ListChanges struct {
 
 func (x *ListChanges) Reset() {
 	*x = ListChanges{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1708,7 @@ func (x *ListChanges) String() string {
 func (*ListChanges) ProtoMessage() {}
 
 func (x *ListChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1721,7 @@ func (x *ListChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChanges.ProtoReflect.Descriptor instead.
 func (*ListChanges) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{23}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListChanges) GetAsks() []*Ask {
@@ -1677,7 +1775,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1787,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1800,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{24}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ask) GetConv() []byte {
@@ -1764,7 +1862,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[25]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1874,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[25]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1887,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{25}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -1816,7 +1914,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[26]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1926,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[26]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1939,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{26}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Change) GetState() *petrelv1.ConvState {
@@ -1870,7 +1968,7 @@ type FindCandidates struct {
 
 func (x *FindCandidates) Reset() {
 	*x = FindCandidates{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[27]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +1980,7 @@ func (x *FindCandidates) String() string {
 func (*FindCandidates) ProtoMessage() {}
 
 func (x *FindCandidates) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[27]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +1993,7 @@ func (x *FindCandidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindCandidates.ProtoReflect.Descriptor instead.
 func (*FindCandidates) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{27}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FindCandidates) GetConvs() []byte {
@@ -1922,7 +2020,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[28]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2032,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[28]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2045,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{28}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Candidates) GetMaybe() []byte {
@@ -1977,7 +2075,7 @@ type Traced_Place struct {
 
 func (x *Traced_Place) Reset() {
 	*x = Traced_Place{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[29]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2087,7 @@ func (x *Traced_Place) String() string {
 func (*Traced_Place) ProtoMessage() {}
 
 func (x *Traced_Place) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[29]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2246,12 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x1c\n" +
 	"\tdelivered\x18\x03 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x04 \x01(\x04R\x04read\x12\x17\n" +
-	"\amay_not\x18\x05 \x01(\bR\x06mayNot\"9\n" +
+	"\amay_not\x18\x05 \x01(\bR\x06mayNot\"#\n" +
+	"\vTakeLookUps\x12\x14\n" +
+	"\x05users\x18\x01 \x03(\tR\x05users\"J\n" +
+	"\fLookUpsTaken\x12\x14\n" +
+	"\x05users\x18\x01 \x01(\rR\x05users\x12$\n" +
+	"\x0eretry_after_ms\x18\x02 \x01(\rR\fretryAfterMs\"9\n" +
 	"\vListMembers\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"M\n" +
@@ -2209,7 +2312,7 @@ func file_petrel_conv_v1_conv_proto_rawDescGZIP() []byte {
 	return file_petrel_conv_v1_conv_proto_rawDescData
 }
 
-var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*GetHistory)(nil),         // 0: petrel.conv.v1.GetHistory
 	(*History)(nil),            // 1: petrel.conv.v1.History
@@ -2227,48 +2330,50 @@ var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*Description)(nil),        // 13: petrel.conv.v1.Description
 	(*Trace)(nil),              // 14: petrel.conv.v1.Trace
 	(*Traced)(nil),             // 15: petrel.conv.v1.Traced
-	(*ListMembers)(nil),        // 16: petrel.conv.v1.ListMembers
-	(*Members)(nil),            // 17: petrel.conv.v1.Members
-	(*ListReceipts)(nil),       // 18: petrel.conv.v1.ListReceipts
-	(*Receipts)(nil),           // 19: petrel.conv.v1.Receipts
-	(*MoveCursor)(nil),         // 20: petrel.conv.v1.MoveCursor
-	(*AwaitInboxes)(nil),       // 21: petrel.conv.v1.AwaitInboxes
-	(*Awaited)(nil),            // 22: petrel.conv.v1.Awaited
-	(*ListChanges)(nil),        // 23: petrel.conv.v1.ListChanges
-	(*Ask)(nil),                // 24: petrel.conv.v1.Ask
-	(*Changes)(nil),            // 25: petrel.conv.v1.Changes
-	(*Change)(nil),             // 26: petrel.conv.v1.Change
-	(*FindCandidates)(nil),     // 27: petrel.conv.v1.FindCandidates
-	(*Candidates)(nil),         // 28: petrel.conv.v1.Candidates
-	(*Traced_Place)(nil),       // 29: petrel.conv.v1.Traced.Place
-	(*petrelv1.Quote)(nil),     // 30: petrel.v1.Quote
-	(*petrelv1.Note)(nil),      // 31: petrel.v1.Note
-	(*petrelv1.Forwarded)(nil), // 32: petrel.v1.Forwarded
-	(petrelv1.Role)(0),         // 33: petrel.v1.Role
-	(petrelv1.ConvKind)(0),     // 34: petrel.v1.ConvKind
-	(*petrelv1.MemberRef)(nil), // 35: petrel.v1.MemberRef
-	(*petrelv1.Receipt)(nil),   // 36: petrel.v1.Receipt
-	(*storepb.FeedPos)(nil),    // 37: petrel.store.v1.FeedPos
-	(*petrelv1.ConvState)(nil), // 38: petrel.v1.ConvState
+	(*TakeLookUps)(nil),        // 16: petrel.conv.v1.TakeLookUps
+	(*LookUpsTaken)(nil),       // 17: petrel.conv.v1.LookUpsTaken
+	(*ListMembers)(nil),        // 18: petrel.conv.v1.ListMembers
+	(*Members)(nil),            // 19: petrel.conv.v1.Members
+	(*ListReceipts)(nil),       // 20: petrel.conv.v1.ListReceipts
+	(*Receipts)(nil),           // 21: petrel.conv.v1.Receipts
+	(*MoveCursor)(nil),         // 22: petrel.conv.v1.MoveCursor
+	(*AwaitInboxes)(nil),       // 23: petrel.conv.v1.AwaitInboxes
+	(*Awaited)(nil),            // 24: petrel.conv.v1.Awaited
+	(*ListChanges)(nil),        // 25: petrel.conv.v1.ListChanges
+	(*Ask)(nil),                // 26: petrel.conv.v1.Ask
+	(*Changes)(nil),            // 27: petrel.conv.v1.Changes
+	(*Change)(nil),             // 28: petrel.conv.v1.Change
+	(*FindCandidates)(nil),     // 29: petrel.conv.v1.FindCandidates
+	(*Candidates)(nil),         // 30: petrel.conv.v1.Candidates
+	(*Traced_Place)(nil),       // 31: petrel.conv.v1.Traced.Place
+	(*petrelv1.Quote)(nil),     // 32: petrel.v1.Quote
+	(*petrelv1.Note)(nil),      // 33: petrel.v1.Note
+	(*petrelv1.Forwarded)(nil), // 34: petrel.v1.Forwarded
+	(petrelv1.Role)(0),         // 35: petrel.v1.Role
+	(petrelv1.ConvKind)(0),     // 36: petrel.v1.ConvKind
+	(*petrelv1.MemberRef)(nil), // 37: petrel.v1.MemberRef
+	(*petrelv1.Receipt)(nil),   // 38: petrel.v1.Receipt
+	(*storepb.FeedPos)(nil),    // 39: petrel.store.v1.FeedPos
+	(*petrelv1.ConvState)(nil), // 40: petrel.v1.ConvState
 }
 var file_petrel_conv_v1_conv_proto_depIdxs = []int32{
-	30, // 0: petrel.conv.v1.History.refs:type_name -> petrel.v1.Quote
-	31, // 1: petrel.conv.v1.History.notes:type_name -> petrel.v1.Note
-	32, // 2: petrel.conv.v1.Source.forwarded:type_name -> petrel.v1.Forwarded
-	33, // 3: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
-	34, // 4: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
-	34, // 5: petrel.conv.v1.Description.kind:type_name -> petrel.v1.ConvKind
-	29, // 6: petrel.conv.v1.Traced.places:type_name -> petrel.conv.v1.Traced.Place
-	35, // 7: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
-	36, // 8: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
-	24, // 9: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
-	34, // 10: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
-	26, // 11: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
-	37, // 12: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
-	38, // 13: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
-	37, // 14: petrel.conv.v1.FindCandidates.since:type_name -> petrel.store.v1.FeedPos
-	37, // 15: petrel.conv.v1.Candidates.feeds:type_name -> petrel.store.v1.FeedPos
-	33, // 16: petrel.conv.v1.Traced.Place.role:type_name -> petrel.v1.Role
+	32, // 0: petrel.conv.v1.History.refs:type_name -> petrel.v1.Quote
+	33, // 1: petrel.conv.v1.History.notes:type_name -> petrel.v1.Note
+	34, // 2: petrel.conv.v1.Source.forwarded:type_name -> petrel.v1.Forwarded
+	35, // 3: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
+	36, // 4: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
+	36, // 5: petrel.conv.v1.Description.kind:type_name -> petrel.v1.ConvKind
+	31, // 6: petrel.conv.v1.Traced.places:type_name -> petrel.conv.v1.Traced.Place
+	37, // 7: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
+	38, // 8: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
+	26, // 9: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
+	36, // 10: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
+	28, // 11: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
+	39, // 12: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
+	40, // 13: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
+	39, // 14: petrel.conv.v1.FindCandidates.since:type_name -> petrel.store.v1.FeedPos
+	39, // 15: petrel.conv.v1.Candidates.feeds:type_name -> petrel.store.v1.FeedPos
+	35, // 16: petrel.conv.v1.Traced.Place.role:type_name -> petrel.v1.Role
 	17, // [17:17] is the sub-list for method output_type
 	17, // [17:17] is the sub-list for method input_type
 	17, // [17:17] is the sub-list for extension type_name
@@ -2291,7 +2396,7 @@ func file_petrel_conv_v1_conv_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_conv_v1_conv_proto_rawDesc), len(file_petrel_conv_v1_conv_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -21,6 +21,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Visibility says who sees a field of a profile. Clause P-14.3.
+type Visibility int32
+
+const (
+	Visibility_VISIBILITY_UNSPECIFIED Visibility = 0 // everybody
+	Visibility_VISIBILITY_EVERYBODY   Visibility = 1
+	Visibility_VISIBILITY_CONTACTS    Visibility = 2
+	Visibility_VISIBILITY_NOBODY      Visibility = 3
+)
+
+// Enum value maps for Visibility.
+var (
+	Visibility_name = map[int32]string{
+		0: "VISIBILITY_UNSPECIFIED",
+		1: "VISIBILITY_EVERYBODY",
+		2: "VISIBILITY_CONTACTS",
+		3: "VISIBILITY_NOBODY",
+	}
+	Visibility_value = map[string]int32{
+		"VISIBILITY_UNSPECIFIED": 0,
+		"VISIBILITY_EVERYBODY":   1,
+		"VISIBILITY_CONTACTS":    2,
+		"VISIBILITY_NOBODY":      3,
+	}
+)
+
+func (x Visibility) Enum() *Visibility {
+	p := new(Visibility)
+	*p = x
+	return p
+}
+
+func (x Visibility) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Visibility) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_account_proto_enumTypes[0].Descriptor()
+}
+
+func (Visibility) Type() protoreflect.EnumType {
+	return &file_petrel_v1_account_proto_enumTypes[0]
+}
+
+func (x Visibility) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Visibility.Descriptor instead.
+func (Visibility) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{0}
+}
+
 // AddPolicy says who may add a user to groups.
 type AddPolicy int32
 
@@ -55,11 +108,11 @@ func (x AddPolicy) String() string {
 }
 
 func (AddPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[0].Descriptor()
+	return file_petrel_v1_account_proto_enumTypes[1].Descriptor()
 }
 
 func (AddPolicy) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[0]
+	return &file_petrel_v1_account_proto_enumTypes[1]
 }
 
 func (x AddPolicy) Number() protoreflect.EnumNumber {
@@ -68,7 +121,7 @@ func (x AddPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AddPolicy.Descriptor instead.
 func (AddPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{0}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{1}
 }
 
 // ForwardPolicy says how an author is shown in forwards of their messages. Clause
@@ -106,11 +159,11 @@ func (x ForwardPolicy) String() string {
 }
 
 func (ForwardPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[1].Descriptor()
+	return file_petrel_v1_account_proto_enumTypes[2].Descriptor()
 }
 
 func (ForwardPolicy) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[1]
+	return &file_petrel_v1_account_proto_enumTypes[2]
 }
 
 func (x ForwardPolicy) Number() protoreflect.EnumNumber {
@@ -119,7 +172,7 @@ func (x ForwardPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ForwardPolicy.Descriptor instead.
 func (ForwardPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{1}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{2}
 }
 
 // PresencePolicy says who may see when a user is online, and was last. Clause P-13.6.
@@ -159,11 +212,11 @@ func (x PresencePolicy) String() string {
 }
 
 func (PresencePolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[2].Descriptor()
+	return file_petrel_v1_account_proto_enumTypes[3].Descriptor()
 }
 
 func (PresencePolicy) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[2]
+	return &file_petrel_v1_account_proto_enumTypes[3]
 }
 
 func (x PresencePolicy) Number() protoreflect.EnumNumber {
@@ -172,7 +225,7 @@ func (x PresencePolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PresencePolicy.Descriptor instead.
 func (PresencePolicy) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{2}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{3}
 }
 
 // DeviceRef names the installation that logs in.
@@ -652,15 +705,21 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{6}
 }
 
-// Account is what the user and others may see of a user.
+// Account is what the user and others may see of a user. Clause P-14.1.
 type Account struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	User           string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	DisplayName    string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes
+	DisplayName    string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes; everybody sees it
 	CreatedMs      uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	AddPolicy      AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                     // of the caller's own account; others do not see it
-	ForwardPolicy  ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`     // the same
-	PresencePolicy PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"` // the same
+	AddPolicy      AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                                                              // of the caller's own account; others do not see it
+	ForwardPolicy  ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`                                              // the same
+	PresencePolicy PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"`                                          // the same
+	About          string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`                                                                                                                 // at most 140 characters
+	Handle         string                 `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`                                                                                                               // a name by which others find the user: 3 to 32 of a-z, 0-9, _ and .
+	Fields         map[string]string      `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                     // of the application: at most 16, names of 32 bytes, values of 512
+	Version        string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`                                                                                                            // of what the caller sees of the profile. Compare it for equality only. Clause P-14.2
+	Visibility     map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
+	Avatar         string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -735,6 +794,48 @@ func (x *Account) GetPresencePolicy() PresencePolicy {
 		return x.PresencePolicy
 	}
 	return PresencePolicy_PRESENCE_POLICY_UNSPECIFIED
+}
+
+func (x *Account) GetAbout() string {
+	if x != nil {
+		return x.About
+	}
+	return ""
+}
+
+func (x *Account) GetHandle() string {
+	if x != nil {
+		return x.Handle
+	}
+	return ""
+}
+
+func (x *Account) GetFields() map[string]string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *Account) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Account) GetVisibility() map[string]Visibility {
+	if x != nil {
+		return x.Visibility
+	}
+	return nil
+}
+
+func (x *Account) GetAvatar() string {
+	if x != nil {
+		return x.Avatar
+	}
+	return ""
 }
 
 type SetAddPolicyRequest struct {
@@ -895,8 +996,12 @@ func (x *SetPresencePolicyRequest) GetRequestId() string {
 
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	DisplayName   string                 `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	DisplayName   *string                `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
 	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	About         *string                `protobuf:"bytes,3,opt,name=about,proto3,oneof" json:"about,omitempty"`
+	Handle        *string                `protobuf:"bytes,4,opt,name=handle,proto3,oneof" json:"handle,omitempty"`                                                                                                        // empty: the user gives the handle back
+	Fields        map[string]string      `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                    // those that change; an empty value removes the field
+	Visibility    map[string]Visibility  `protobuf:"bytes,6,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // those that change
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -932,8 +1037,8 @@ func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
-	if x != nil {
-		return x.DisplayName
+	if x != nil && x.DisplayName != nil {
+		return *x.DisplayName
 	}
 	return ""
 }
@@ -943,6 +1048,34 @@ func (x *UpdateAccountRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *UpdateAccountRequest) GetAbout() string {
+	if x != nil && x.About != nil {
+		return *x.About
+	}
+	return ""
+}
+
+func (x *UpdateAccountRequest) GetHandle() string {
+	if x != nil && x.Handle != nil {
+		return *x.Handle
+	}
+	return ""
+}
+
+func (x *UpdateAccountRequest) GetFields() map[string]string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *UpdateAccountRequest) GetVisibility() map[string]Visibility {
+	if x != nil {
+		return x.Visibility
+	}
+	return nil
 }
 
 type ChangePasswordRequest struct {
@@ -1476,6 +1609,7 @@ func (*LogoutResponse) Descriptor() ([]byte, []int) {
 type GetUserRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Handle        string                 `protobuf:"bytes,2,opt,name=handle,proto3" json:"handle,omitempty"` // instead of user
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1517,6 +1651,185 @@ func (x *GetUserRequest) GetUser() string {
 	return ""
 }
 
+func (x *GetUserRequest) GetHandle() string {
+	if x != nil {
+		return x.Handle
+	}
+	return ""
+}
+
+type GetUsersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Users         []*UserVersion         `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // 1 to 100, each once
+	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`   // a conversation that the caller is in: its members cost no look-up
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUsersRequest) Reset() {
+	*x = GetUsersRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUsersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUsersRequest) ProtoMessage() {}
+
+func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUsersRequest.ProtoReflect.Descriptor instead.
+func (*GetUsersRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetUsersRequest) GetUsers() []*UserVersion {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *GetUsersRequest) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+type UserVersion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // that the caller has; empty: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserVersion) Reset() {
+	*x = UserVersion{}
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserVersion) ProtoMessage() {}
+
+func (x *UserVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserVersion.ProtoReflect.Descriptor instead.
+func (*UserVersion) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *UserVersion) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *UserVersion) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type GetUsersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Users         []*Account             `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`                                      // whose version differs, in the order of the request
+	Unknown       []string               `protobuf:"bytes,2,rep,name=unknown,proto3" json:"unknown,omitempty"`                                  // there is no such user
+	Later         []string               `protobuf:"bytes,3,rep,name=later,proto3" json:"later,omitempty"`                                      // these need look-ups that the caller does not have left
+	RetryAfterMs  uint32                 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // with later: wait so long before asking for these again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUsersResponse) Reset() {
+	*x = GetUsersResponse{}
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUsersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUsersResponse) ProtoMessage() {}
+
+func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUsersResponse.ProtoReflect.Descriptor instead.
+func (*GetUsersResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GetUsersResponse) GetUsers() []*Account {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *GetUsersResponse) GetUnknown() []string {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
+}
+
+func (x *GetUsersResponse) GetLater() []string {
+	if x != nil {
+		return x.Later
+	}
+	return nil
+}
+
+func (x *GetUsersResponse) GetRetryAfterMs() uint32 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
 type GetSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"` // next of the page before; 0: the first page
@@ -1526,7 +1839,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1851,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1864,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetSettingsRequest) GetAfter() uint64 {
@@ -1573,7 +1886,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1898,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1911,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -1629,7 +1942,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1954,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1967,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Settings) GetConv() string {
@@ -1690,7 +2003,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +2015,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +2028,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -1756,7 +2069,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2081,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2094,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -1836,7 +2149,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x12refresh_expires_ms\x18\x05 \x01(\x04R\x10refreshExpiresMs\x12\x16\n" +
 	"\x06device\x18\x06 \x01(\tR\x06device\x12\x1a\n" +
 	"\bgateways\x18\a \x03(\tR\bgateways\"\x13\n" +
-	"\x11GetAccountRequest\"\x99\x02\n" +
+	"\x11GetAccountRequest\"\x86\x05\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -1845,7 +2158,22 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\n" +
 	"add_policy\x18\x04 \x01(\x0e2\x14.petrel.v1.AddPolicyR\taddPolicy\x12?\n" +
 	"\x0eforward_policy\x18\x05 \x01(\x0e2\x18.petrel.v1.ForwardPolicyR\rforwardPolicy\x12B\n" +
-	"\x0fpresence_policy\x18\x06 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x0epresencePolicy\"b\n" +
+	"\x0fpresence_policy\x18\x06 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x0epresencePolicy\x12\x14\n" +
+	"\x05about\x18\a \x01(\tR\x05about\x12\x16\n" +
+	"\x06handle\x18\b \x01(\tR\x06handle\x126\n" +
+	"\x06fields\x18\t \x03(\v2\x1e.petrel.v1.Account.FieldsEntryR\x06fields\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\tR\aversion\x12B\n" +
+	"\n" +
+	"visibility\x18\v \x03(\v2\".petrel.v1.Account.VisibilityEntryR\n" +
+	"visibility\x12\x16\n" +
+	"\x06avatar\x18\r \x01(\tR\x06avatar\x1a9\n" +
+	"\vFieldsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aT\n" +
+	"\x0fVisibilityEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
+	"\x05value\x18\x02 \x01(\x0e2\x15.petrel.v1.VisibilityR\x05value:\x028\x01\"b\n" +
 	"\x13SetAddPolicyRequest\x12,\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x14.petrel.v1.AddPolicyR\x06policy\x12\x1d\n" +
 	"\n" +
@@ -1857,11 +2185,26 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x18SetPresencePolicyRequest\x121\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x06policy\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"X\n" +
-	"\x14UpdateAccountRequest\x12!\n" +
-	"\fdisplay_name\x18\x01 \x01(\tR\vdisplayName\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"\xe2\x03\n" +
+	"\x14UpdateAccountRequest\x12&\n" +
+	"\fdisplay_name\x18\x01 \x01(\tH\x00R\vdisplayName\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"|\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x19\n" +
+	"\x05about\x18\x03 \x01(\tH\x01R\x05about\x88\x01\x01\x12\x1b\n" +
+	"\x06handle\x18\x04 \x01(\tH\x02R\x06handle\x88\x01\x01\x12C\n" +
+	"\x06fields\x18\x05 \x03(\v2+.petrel.v1.UpdateAccountRequest.FieldsEntryR\x06fields\x12O\n" +
+	"\n" +
+	"visibility\x18\x06 \x03(\v2/.petrel.v1.UpdateAccountRequest.VisibilityEntryR\n" +
+	"visibility\x1a9\n" +
+	"\vFieldsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aT\n" +
+	"\x0fVisibilityEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
+	"\x05value\x18\x02 \x01(\x0e2\x15.petrel.v1.VisibilityR\x05value:\x028\x01B\x0f\n" +
+	"\r_display_nameB\b\n" +
+	"\x06_aboutB\t\n" +
+	"\a_handle\"|\n" +
 	"\x15ChangePasswordRequest\x12!\n" +
 	"\fold_password\x18\x01 \x01(\tR\voldPassword\x12!\n" +
 	"\fnew_password\x18\x02 \x01(\tR\vnewPassword\x12\x1d\n" +
@@ -1896,9 +2239,21 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\rLogoutRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"\x10\n" +
-	"\x0eLogoutResponse\"$\n" +
+	"\x0eLogoutResponse\"<\n" +
 	"\x0eGetUserRequest\x12\x12\n" +
-	"\x04user\x18\x01 \x01(\tR\x04user\"*\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
+	"\x06handle\x18\x02 \x01(\tR\x06handle\"S\n" +
+	"\x0fGetUsersRequest\x12,\n" +
+	"\x05users\x18\x01 \x03(\v2\x16.petrel.v1.UserVersionR\x05users\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\tR\x04conv\";\n" +
+	"\vUserVersion\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\x92\x01\n" +
+	"\x10GetUsersResponse\x12(\n" +
+	"\x05users\x18\x01 \x03(\v2\x12.petrel.v1.AccountR\x05users\x12\x18\n" +
+	"\aunknown\x18\x02 \x03(\tR\aunknown\x12\x14\n" +
+	"\x05later\x18\x03 \x03(\tR\x05later\x12$\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs\"*\n" +
 	"\x12GetSettingsRequest\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\"Z\n" +
 	"\x13GetSettingsResponse\x12/\n" +
@@ -1921,7 +2276,13 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\"\n" +
 	"\x0eChangeResponse\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq*X\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq*r\n" +
+	"\n" +
+	"Visibility\x12\x1a\n" +
+	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14VISIBILITY_EVERYBODY\x10\x01\x12\x17\n" +
+	"\x13VISIBILITY_CONTACTS\x10\x02\x12\x15\n" +
+	"\x11VISIBILITY_NOBODY\x10\x03*X\n" +
 	"\tAddPolicy\x12\x1a\n" +
 	"\x16ADD_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ADD_POLICY_EVERYBODY\x10\x01\x12\x15\n" +
@@ -1939,7 +2300,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xc3\a\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\x88\b\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
@@ -1952,7 +2313,8 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
 	"\fRevokeDevice\x12\x1e.petrel.v1.RevokeDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12=\n" +
 	"\x06Logout\x12\x18.petrel.v1.LogoutRequest\x1a\x19.petrel.v1.LogoutResponse\x128\n" +
-	"\aGetUser\x12\x19.petrel.v1.GetUserRequest\x1a\x12.petrel.v1.Account\x12L\n" +
+	"\aGetUser\x12\x19.petrel.v1.GetUserRequest\x1a\x12.petrel.v1.Account\x12C\n" +
+	"\bGetUsers\x12\x1a.petrel.v1.GetUsersRequest\x1a\x1b.petrel.v1.GetUsersResponse\x12L\n" +
 	"\vGetSettings\x12\x1d.petrel.v1.GetSettingsRequest\x1a\x1e.petrel.v1.GetSettingsResponse\x12M\n" +
 	"\x0eChangeSettings\x12 .petrel.v1.ChangeSettingsRequest\x1a\x19.petrel.v1.ChangeResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
@@ -1968,96 +2330,114 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_account_proto_rawDescData
 }
 
-var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_petrel_v1_account_proto_goTypes = []any{
-	(AddPolicy)(0),                   // 0: petrel.v1.AddPolicy
-	(ForwardPolicy)(0),               // 1: petrel.v1.ForwardPolicy
-	(PresencePolicy)(0),              // 2: petrel.v1.PresencePolicy
-	(*DeviceRef)(nil),                // 3: petrel.v1.DeviceRef
-	(*RegisterRequest)(nil),          // 4: petrel.v1.RegisterRequest
-	(*LoginRequest)(nil),             // 5: petrel.v1.LoginRequest
-	(*RefreshRequest)(nil),           // 6: petrel.v1.RefreshRequest
-	(*ExchangeRequest)(nil),          // 7: petrel.v1.ExchangeRequest
-	(*LoginResponse)(nil),            // 8: petrel.v1.LoginResponse
-	(*GetAccountRequest)(nil),        // 9: petrel.v1.GetAccountRequest
-	(*Account)(nil),                  // 10: petrel.v1.Account
-	(*SetAddPolicyRequest)(nil),      // 11: petrel.v1.SetAddPolicyRequest
-	(*SetForwardPolicyRequest)(nil),  // 12: petrel.v1.SetForwardPolicyRequest
-	(*SetPresencePolicyRequest)(nil), // 13: petrel.v1.SetPresencePolicyRequest
-	(*UpdateAccountRequest)(nil),     // 14: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),    // 15: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),   // 16: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),       // 17: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),      // 18: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                   // 19: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),      // 20: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),      // 21: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),     // 22: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),            // 23: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),           // 24: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),           // 25: petrel.v1.GetUserRequest
-	(*GetSettingsRequest)(nil),       // 26: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),      // 27: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),                 // 28: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),    // 29: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),           // 30: petrel.v1.ChangeResponse
-	nil,                              // 31: petrel.v1.Settings.ValuesEntry
-	nil,                              // 32: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(Visibility)(0),                  // 0: petrel.v1.Visibility
+	(AddPolicy)(0),                   // 1: petrel.v1.AddPolicy
+	(ForwardPolicy)(0),               // 2: petrel.v1.ForwardPolicy
+	(PresencePolicy)(0),              // 3: petrel.v1.PresencePolicy
+	(*DeviceRef)(nil),                // 4: petrel.v1.DeviceRef
+	(*RegisterRequest)(nil),          // 5: petrel.v1.RegisterRequest
+	(*LoginRequest)(nil),             // 6: petrel.v1.LoginRequest
+	(*RefreshRequest)(nil),           // 7: petrel.v1.RefreshRequest
+	(*ExchangeRequest)(nil),          // 8: petrel.v1.ExchangeRequest
+	(*LoginResponse)(nil),            // 9: petrel.v1.LoginResponse
+	(*GetAccountRequest)(nil),        // 10: petrel.v1.GetAccountRequest
+	(*Account)(nil),                  // 11: petrel.v1.Account
+	(*SetAddPolicyRequest)(nil),      // 12: petrel.v1.SetAddPolicyRequest
+	(*SetForwardPolicyRequest)(nil),  // 13: petrel.v1.SetForwardPolicyRequest
+	(*SetPresencePolicyRequest)(nil), // 14: petrel.v1.SetPresencePolicyRequest
+	(*UpdateAccountRequest)(nil),     // 15: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),    // 16: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),   // 17: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),       // 18: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),      // 19: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                   // 20: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),      // 21: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),      // 22: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),     // 23: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),            // 24: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),           // 25: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),           // 26: petrel.v1.GetUserRequest
+	(*GetUsersRequest)(nil),          // 27: petrel.v1.GetUsersRequest
+	(*UserVersion)(nil),              // 28: petrel.v1.UserVersion
+	(*GetUsersResponse)(nil),         // 29: petrel.v1.GetUsersResponse
+	(*GetSettingsRequest)(nil),       // 30: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),      // 31: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),                 // 32: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),    // 33: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),           // 34: petrel.v1.ChangeResponse
+	nil,                              // 35: petrel.v1.Account.FieldsEntry
+	nil,                              // 36: petrel.v1.Account.VisibilityEntry
+	nil,                              // 37: petrel.v1.UpdateAccountRequest.FieldsEntry
+	nil,                              // 38: petrel.v1.UpdateAccountRequest.VisibilityEntry
+	nil,                              // 39: petrel.v1.Settings.ValuesEntry
+	nil,                              // 40: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
-	3,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
-	3,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
-	3,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
-	0,  // 3: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
-	1,  // 4: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
-	2,  // 5: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
-	0,  // 6: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
-	1,  // 7: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
-	2,  // 8: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
-	19, // 9: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	28, // 10: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	31, // 11: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	32, // 12: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
-	4,  // 13: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
-	5,  // 14: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
-	6,  // 15: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
-	7,  // 16: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
-	9,  // 17: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	14, // 18: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
-	11, // 19: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
-	12, // 20: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
-	13, // 21: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
-	15, // 22: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	17, // 23: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	20, // 24: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	21, // 25: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	23, // 26: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	25, // 27: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	26, // 28: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	29, // 29: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	8,  // 30: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	8,  // 31: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	8,  // 32: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	8,  // 33: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	10, // 34: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	10, // 35: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	10, // 36: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
-	10, // 37: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
-	10, // 38: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
-	16, // 39: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	18, // 40: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	19, // 41: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	22, // 42: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	24, // 43: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	10, // 44: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	27, // 45: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	30, // 46: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	30, // [30:47] is the sub-list for method output_type
-	13, // [13:30] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	4,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
+	4,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
+	4,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
+	1,  // 3: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
+	2,  // 4: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
+	3,  // 5: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
+	35, // 6: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
+	36, // 7: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
+	1,  // 8: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
+	2,  // 9: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
+	3,  // 10: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
+	37, // 11: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
+	38, // 12: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
+	20, // 13: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	28, // 14: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
+	11, // 15: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
+	32, // 16: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	39, // 17: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	40, // 18: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	0,  // 19: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	0,  // 20: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	5,  // 21: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
+	6,  // 22: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
+	7,  // 23: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
+	8,  // 24: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
+	10, // 25: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
+	15, // 26: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	12, // 27: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
+	13, // 28: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
+	14, // 29: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
+	16, // 30: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	18, // 31: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	21, // 32: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	22, // 33: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	24, // 34: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	26, // 35: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	27, // 36: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
+	30, // 37: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	33, // 38: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	9,  // 39: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	9,  // 40: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	9,  // 41: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	9,  // 42: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	11, // 43: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	11, // 44: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	11, // 45: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	11, // 46: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
+	11, // 47: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
+	17, // 48: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	19, // 49: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	20, // 50: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	23, // 51: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	25, // 52: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	11, // 53: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	29, // 54: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
+	31, // 55: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	34, // 56: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	39, // [39:57] is the sub-list for method output_type
+	21, // [21:39] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_account_proto_init() }
@@ -2065,13 +2445,14 @@ func file_petrel_v1_account_proto_init() {
 	if File_petrel_v1_account_proto != nil {
 		return
 	}
+	file_petrel_v1_account_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   30,
+			NumEnums:      4,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

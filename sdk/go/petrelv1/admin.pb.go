@@ -1566,6 +1566,7 @@ type UserInfo struct {
 	Online        bool                   `protobuf:"varint,10,opt,name=online,proto3" json:"online,omitempty"`                           // has a session on some node, as far as the node that answers knows
 	TakenBytes    uint64                 `protobuf:"varint,11,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"` // what of limits.stored_burst is taken at the node that answers; limits.stored_per_s gives it back
 	BoundBytes    uint64                 `protobuf:"varint,12,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no such limit
+	Profile       *Account               `protobuf:"bytes,13,opt,name=profile,proto3" json:"profile,omitempty"`                          // as the user sees it; by GetUser and SetProfiles only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1682,6 +1683,13 @@ func (x *UserInfo) GetBoundBytes() uint64 {
 		return x.BoundBytes
 	}
 	return 0
+}
+
+func (x *UserInfo) GetProfile() *Account {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
 }
 
 type DisableUserRequest struct {
@@ -1990,6 +1998,7 @@ type TenantInfo struct {
 	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"` // as it was set; unspecified: it was not
 	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`       // what holds now
 	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                  // nobody registers an id that reads as one that exists, as al1ce reads as alice
+	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                        // fields of profiles that only the back end changes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2052,6 +2061,254 @@ func (x *TenantInfo) GetStrictIds() bool {
 	return false
 }
 
+func (x *TenantInfo) GetManaged() []string {
+	if x != nil {
+		return x.Managed
+	}
+	return nil
+}
+
+type SetProfileRulesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Managed       []string               `protobuf:"bytes,2,rep,name=managed,proto3" json:"managed,omitempty"` // display_name, about, avatar, handle, fields; "fields.NAME" is one of the fields
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetProfileRulesRequest) Reset() {
+	*x = SetProfileRulesRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetProfileRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetProfileRulesRequest) ProtoMessage() {}
+
+func (x *SetProfileRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetProfileRulesRequest.ProtoReflect.Descriptor instead.
+func (*SetProfileRulesRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *SetProfileRulesRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetProfileRulesRequest) GetManaged() []string {
+	if x != nil {
+		return x.Managed
+	}
+	return nil
+}
+
+func (x *SetProfileRulesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type SetProfilesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Profiles      []*ProfileChange       `protobuf:"bytes,2,rep,name=profiles,proto3" json:"profiles,omitempty"` // 1 to 1000, each user once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetProfilesRequest) Reset() {
+	*x = SetProfilesRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetProfilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetProfilesRequest) ProtoMessage() {}
+
+func (x *SetProfilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetProfilesRequest.ProtoReflect.Descriptor instead.
+func (*SetProfilesRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *SetProfilesRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetProfilesRequest) GetProfiles() []*ProfileChange {
+	if x != nil {
+		return x.Profiles
+	}
+	return nil
+}
+
+// ProfileChange changes the profile of a user, as UpdateAccountRequest does.
+type ProfileChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	DisplayName   *string                `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
+	About         *string                `protobuf:"bytes,3,opt,name=about,proto3,oneof" json:"about,omitempty"`
+	Handle        *string                `protobuf:"bytes,4,opt,name=handle,proto3,oneof" json:"handle,omitempty"`
+	Fields        map[string]string      `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Visibility    map[string]Visibility  `protobuf:"bytes,6,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileChange) Reset() {
+	*x = ProfileChange{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileChange) ProtoMessage() {}
+
+func (x *ProfileChange) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileChange.ProtoReflect.Descriptor instead.
+func (*ProfileChange) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ProfileChange) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ProfileChange) GetDisplayName() string {
+	if x != nil && x.DisplayName != nil {
+		return *x.DisplayName
+	}
+	return ""
+}
+
+func (x *ProfileChange) GetAbout() string {
+	if x != nil && x.About != nil {
+		return *x.About
+	}
+	return ""
+}
+
+func (x *ProfileChange) GetHandle() string {
+	if x != nil && x.Handle != nil {
+		return *x.Handle
+	}
+	return ""
+}
+
+func (x *ProfileChange) GetFields() map[string]string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *ProfileChange) GetVisibility() map[string]Visibility {
+	if x != nil {
+		return x.Visibility
+	}
+	return nil
+}
+
+type SetProfilesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changed       uint32                 `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"` // profiles that differ from before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetProfilesResponse) Reset() {
+	*x = SetProfilesResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetProfilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetProfilesResponse) ProtoMessage() {}
+
+func (x *SetProfilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetProfilesResponse.ProtoReflect.Descriptor instead.
+func (*SetProfilesResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SetProfilesResponse) GetChanged() uint32 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
 type SetRegistrationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -2064,7 +2321,7 @@ type SetRegistrationRequest struct {
 
 func (x *SetRegistrationRequest) Reset() {
 	*x = SetRegistrationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2333,7 @@ func (x *SetRegistrationRequest) String() string {
 func (*SetRegistrationRequest) ProtoMessage() {}
 
 func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2346,7 @@ func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRegistrationRequest.ProtoReflect.Descriptor instead.
 func (*SetRegistrationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetRegistrationRequest) GetTenant() string {
@@ -2132,7 +2389,7 @@ type CreateInvitationRequest struct {
 
 func (x *CreateInvitationRequest) Reset() {
 	*x = CreateInvitationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2401,7 @@ func (x *CreateInvitationRequest) String() string {
 func (*CreateInvitationRequest) ProtoMessage() {}
 
 func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2414,7 @@ func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationRequest.ProtoReflect.Descriptor instead.
 func (*CreateInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateInvitationRequest) GetTenant() string {
@@ -2198,7 +2455,7 @@ type CreateInvitationResponse struct {
 
 func (x *CreateInvitationResponse) Reset() {
 	*x = CreateInvitationResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2467,7 @@ func (x *CreateInvitationResponse) String() string {
 func (*CreateInvitationResponse) ProtoMessage() {}
 
 func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2480,7 @@ func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationResponse.ProtoReflect.Descriptor instead.
 func (*CreateInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateInvitationResponse) GetCode() string {
@@ -2252,7 +2509,7 @@ type AdminRevokeDeviceRequest struct {
 
 func (x *AdminRevokeDeviceRequest) Reset() {
 	*x = AdminRevokeDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2521,7 @@ func (x *AdminRevokeDeviceRequest) String() string {
 func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
 func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2534,7 @@ func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AdminRevokeDeviceRequest) GetTenant() string {
@@ -2321,7 +2578,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2590,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2603,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -2396,7 +2653,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2665,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2678,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -2462,7 +2719,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2731,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2744,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -2517,7 +2774,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2786,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2799,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -2588,7 +2845,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2857,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2870,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 type ListKeysResponse struct {
@@ -2625,7 +2882,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2894,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2907,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -2670,7 +2927,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2939,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2952,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -2720,7 +2977,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2989,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +3002,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 type ListAuditRequest struct {
@@ -2767,7 +3024,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +3036,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +3049,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListAuditRequest) GetSinceMs() uint64 {
@@ -2868,7 +3125,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3137,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3150,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -2934,7 +3191,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3203,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3216,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AuditRecord) GetNode() string {
@@ -3079,7 +3336,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3348,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3361,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -3130,7 +3387,7 @@ type VerifyAuditRequest struct {
 
 func (x *VerifyAuditRequest) Reset() {
 	*x = VerifyAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3399,7 @@ func (x *VerifyAuditRequest) String() string {
 func (*VerifyAuditRequest) ProtoMessage() {}
 
 func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3412,7 @@ func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
 func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *VerifyAuditRequest) GetHeads() []*AuditHead {
@@ -3176,7 +3433,7 @@ type VerifyAuditResponse struct {
 
 func (x *VerifyAuditResponse) Reset() {
 	*x = VerifyAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3445,7 @@ func (x *VerifyAuditResponse) String() string {
 func (*VerifyAuditResponse) ProtoMessage() {}
 
 func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3458,7 @@ func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
 func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *VerifyAuditResponse) GetRecords() uint64 {
@@ -3237,7 +3494,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3506,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3519,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AuditHead) GetNode() string {
@@ -3299,7 +3556,7 @@ type AuditFault struct {
 
 func (x *AuditFault) Reset() {
 	*x = AuditFault{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3568,7 @@ func (x *AuditFault) String() string {
 func (*AuditFault) ProtoMessage() {}
 
 func (x *AuditFault) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3581,7 @@ func (x *AuditFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFault.ProtoReflect.Descriptor instead.
 func (*AuditFault) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditFault) GetNode() string {
@@ -3366,7 +3623,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3635,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3648,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -3425,7 +3682,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3437,7 +3694,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3450,7 +3707,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -3479,7 +3736,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3748,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3761,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -3547,7 +3804,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3816,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3829,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -3614,7 +3871,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3626,7 +3883,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3639,7 +3896,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -3671,7 +3928,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3683,7 +3940,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3696,7 +3953,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -3717,7 +3974,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3729,7 +3986,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3742,7 +3999,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -3831,7 +4088,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3843,7 +4100,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3856,7 +4113,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -3966,7 +4223,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4235,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4248,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -4012,7 +4269,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4281,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4294,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -4070,7 +4327,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4082,7 +4339,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4095,7 +4352,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -4113,7 +4370,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4382,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4395,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 type RebalanceClusterRequest struct {
@@ -4149,7 +4406,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4161,7 +4418,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4174,7 +4431,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 type MovePartitionRequest struct {
@@ -4187,7 +4444,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4199,7 +4456,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4212,7 +4469,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -4239,7 +4496,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4251,7 +4508,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4264,7 +4521,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -4289,7 +4546,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4301,7 +4558,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4314,7 +4571,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{71}
 }
 
 type FinalizeClusterResponse struct {
@@ -4327,7 +4584,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +4596,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +4609,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -4483,7 +4740,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\fR\x05token\"A\n" +
 	"\x13AdminGetUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"\xf2\x02\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\"\xa0\x03\n" +
 	"\bUserInfo\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -4500,7 +4757,8 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\vtaken_bytes\x18\v \x01(\x04R\n" +
 	"takenBytes\x12\x1f\n" +
 	"\vbound_bytes\x18\f \x01(\x04R\n" +
-	"boundBytes\"_\n" +
+	"boundBytes\x12,\n" +
+	"\aprofile\x18\r \x01(\v2\x12.petrel.v1.AccountR\aprofile\"_\n" +
 	"\x12DisableUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
@@ -4524,14 +4782,43 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\"*\n" +
 	"\x10GetTenantRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xb7\x01\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xd1\x01\n" +
 	"\n" +
 	"TenantInfo\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
 	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x125\n" +
 	"\teffective\x18\x03 \x01(\x0e2\x17.petrel.v1.RegistrationR\teffective\x12\x1d\n" +
 	"\n" +
-	"strict_ids\x18\x04 \x01(\bR\tstrictIds\"\xbf\x01\n" +
+	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12\x18\n" +
+	"\amanaged\x18\x05 \x03(\tR\amanaged\"i\n" +
+	"\x16SetProfileRulesRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
+	"\amanaged\x18\x02 \x03(\tR\amanaged\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"b\n" +
+	"\x12SetProfilesRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x124\n" +
+	"\bprofiles\x18\x02 \x03(\v2\x18.petrel.v1.ProfileChangeR\bprofiles\"\xc2\x03\n" +
+	"\rProfileChange\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12&\n" +
+	"\fdisplay_name\x18\x02 \x01(\tH\x00R\vdisplayName\x88\x01\x01\x12\x19\n" +
+	"\x05about\x18\x03 \x01(\tH\x01R\x05about\x88\x01\x01\x12\x1b\n" +
+	"\x06handle\x18\x04 \x01(\tH\x02R\x06handle\x88\x01\x01\x12<\n" +
+	"\x06fields\x18\x05 \x03(\v2$.petrel.v1.ProfileChange.FieldsEntryR\x06fields\x12H\n" +
+	"\n" +
+	"visibility\x18\x06 \x03(\v2(.petrel.v1.ProfileChange.VisibilityEntryR\n" +
+	"visibility\x1a9\n" +
+	"\vFieldsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aT\n" +
+	"\x0fVisibilityEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
+	"\x05value\x18\x02 \x01(\x0e2\x15.petrel.v1.VisibilityR\x05value:\x028\x01B\x0f\n" +
+	"\r_display_nameB\b\n" +
+	"\x06_aboutB\t\n" +
+	"\a_handle\"/\n" +
+	"\x13SetProfilesResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\rR\achanged\"\xbf\x01\n" +
 	"\x16SetRegistrationRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
 	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x12\x1d\n" +
@@ -4723,7 +5010,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x17REGISTRATION_INVITATION\x10\x02\x12\x17\n" +
 	"\x13REGISTRATION_CLOSED\x10\x032M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xf4 \n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\x8f\"\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -4743,7 +5030,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\vSetPassword\x12\x1d.petrel.v1.SetPasswordRequest\x1a\x13.petrel.v1.UserInfo\x12;\n" +
 	"\bLinkUser\x12\x1a.petrel.v1.LinkUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
 	"\tGetTenant\x12\x1b.petrel.v1.GetTenantRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
-	"\x0fSetRegistration\x12!.petrel.v1.SetRegistrationRequest\x1a\x15.petrel.v1.TenantInfo\x12[\n" +
+	"\x0fSetRegistration\x12!.petrel.v1.SetRegistrationRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
+	"\x0fSetProfileRules\x12!.petrel.v1.SetProfileRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12L\n" +
+	"\vSetProfiles\x12\x1d.petrel.v1.SetProfilesRequest\x1a\x1e.petrel.v1.SetProfilesResponse\x12[\n" +
 	"\x10CreateInvitation\x12\".petrel.v1.CreateInvitationRequest\x1a#.petrel.v1.CreateInvitationResponse\x12T\n" +
 	"\fRevokeDevice\x12#.petrel.v1.AdminRevokeDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12B\n" +
 	"\tMintToken\x12\x1b.petrel.v1.MintTokenRequest\x1a\x18.petrel.v1.LoginResponse\x12F\n" +
@@ -4799,7 +5088,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(Registration)(0),                     // 0: petrel.v1.Registration
 	(*RedeemRequest)(nil),                 // 1: petrel.v1.RedeemRequest
@@ -4834,230 +5123,247 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*LinkUserRequest)(nil),               // 30: petrel.v1.LinkUserRequest
 	(*GetTenantRequest)(nil),              // 31: petrel.v1.GetTenantRequest
 	(*TenantInfo)(nil),                    // 32: petrel.v1.TenantInfo
-	(*SetRegistrationRequest)(nil),        // 33: petrel.v1.SetRegistrationRequest
-	(*CreateInvitationRequest)(nil),       // 34: petrel.v1.CreateInvitationRequest
-	(*CreateInvitationResponse)(nil),      // 35: petrel.v1.CreateInvitationResponse
-	(*AdminRevokeDeviceRequest)(nil),      // 36: petrel.v1.AdminRevokeDeviceRequest
-	(*MintTokenRequest)(nil),              // 37: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),              // 38: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),             // 39: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                       // 40: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),               // 41: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),              // 42: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),              // 43: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),             // 44: petrel.v1.RevokeKeyResponse
-	(*ListAuditRequest)(nil),              // 45: petrel.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),             // 46: petrel.v1.ListAuditResponse
-	(*AuditRecord)(nil),                   // 47: petrel.v1.AuditRecord
-	(*AuditDetail)(nil),                   // 48: petrel.v1.AuditDetail
-	(*VerifyAuditRequest)(nil),            // 49: petrel.v1.VerifyAuditRequest
-	(*VerifyAuditResponse)(nil),           // 50: petrel.v1.VerifyAuditResponse
-	(*AuditHead)(nil),                     // 51: petrel.v1.AuditHead
-	(*AuditFault)(nil),                    // 52: petrel.v1.AuditFault
-	(*ListUserConversationsRequest)(nil),  // 53: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 54: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 55: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 56: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 57: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 58: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 59: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 60: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 61: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 62: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 63: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 64: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 65: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 66: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 67: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 68: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 69: petrel.v1.FinalizeClusterResponse
-	(*MemberRef)(nil),                     // 70: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 71: petrel.v1.MemberChange
-	(*Send)(nil),                          // 72: petrel.v1.Send
-	(*GetHistory)(nil),                    // 73: petrel.v1.GetHistory
-	(*Device)(nil),                        // 74: petrel.v1.Device
-	(*DeviceRef)(nil),                     // 75: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 76: petrel.v1.ConvState
-	(*GetOverviewRequest)(nil),            // 77: petrel.v1.GetOverviewRequest
-	(*ListRefusalsRequest)(nil),           // 78: petrel.v1.ListRefusalsRequest
-	(*ReadLogRequest)(nil),                // 79: petrel.v1.ReadLogRequest
-	(*ListTenantsRequest)(nil),            // 80: petrel.v1.ListTenantsRequest
-	(*ListSessionsRequest)(nil),           // 81: petrel.v1.ListSessionsRequest
-	(*TraceUserRequest)(nil),              // 82: petrel.v1.TraceUserRequest
-	(*ListConversationsRequest)(nil),      // 83: petrel.v1.ListConversationsRequest
-	(*AdminGetConversationRequest)(nil),   // 84: petrel.v1.AdminGetConversationRequest
-	(*FreezeConversationRequest)(nil),     // 85: petrel.v1.FreezeConversationRequest
-	(*TraceMessageRequest)(nil),           // 86: petrel.v1.TraceMessageRequest
-	(*NoteBackupRequest)(nil),             // 87: petrel.v1.NoteBackupRequest
-	(*ListBackupsRequest)(nil),            // 88: petrel.v1.ListBackupsRequest
-	(*ListOperatorsRequest)(nil),          // 89: petrel.v1.ListOperatorsRequest
-	(*CreateOperatorRequest)(nil),         // 90: petrel.v1.CreateOperatorRequest
-	(*ChangeOperatorRequest)(nil),         // 91: petrel.v1.ChangeOperatorRequest
-	(*ResetOperatorRequest)(nil),          // 92: petrel.v1.ResetOperatorRequest
-	(*RemoveOperatorRequest)(nil),         // 93: petrel.v1.RemoveOperatorRequest
-	(*ChangeResponse)(nil),                // 94: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 95: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 96: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),          // 97: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 98: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 99: petrel.v1.ListMembersResponse
-	(*Overview)(nil),                      // 100: petrel.v1.Overview
-	(*ListRefusalsResponse)(nil),          // 101: petrel.v1.ListRefusalsResponse
-	(*ReadLogResponse)(nil),               // 102: petrel.v1.ReadLogResponse
-	(*PreviewLimitsResponse)(nil),         // 103: petrel.v1.PreviewLimitsResponse
-	(*ListTenantsResponse)(nil),           // 104: petrel.v1.ListTenantsResponse
-	(*ListSessionsResponse)(nil),          // 105: petrel.v1.ListSessionsResponse
-	(*TraceUserResponse)(nil),             // 106: petrel.v1.TraceUserResponse
-	(*ListConversationsResponse)(nil),     // 107: petrel.v1.ListConversationsResponse
-	(*ConversationInfo)(nil),              // 108: petrel.v1.ConversationInfo
-	(*TraceMessageResponse)(nil),          // 109: petrel.v1.TraceMessageResponse
-	(*NoteBackupResponse)(nil),            // 110: petrel.v1.NoteBackupResponse
-	(*ListBackupsResponse)(nil),           // 111: petrel.v1.ListBackupsResponse
-	(*ListOperatorsResponse)(nil),         // 112: petrel.v1.ListOperatorsResponse
-	(*EnrollmentCode)(nil),                // 113: petrel.v1.EnrollmentCode
-	(*OperatorInfo)(nil),                  // 114: petrel.v1.OperatorInfo
-	(*RemoveOperatorResponse)(nil),        // 115: petrel.v1.RemoveOperatorResponse
+	(*SetProfileRulesRequest)(nil),        // 33: petrel.v1.SetProfileRulesRequest
+	(*SetProfilesRequest)(nil),            // 34: petrel.v1.SetProfilesRequest
+	(*ProfileChange)(nil),                 // 35: petrel.v1.ProfileChange
+	(*SetProfilesResponse)(nil),           // 36: petrel.v1.SetProfilesResponse
+	(*SetRegistrationRequest)(nil),        // 37: petrel.v1.SetRegistrationRequest
+	(*CreateInvitationRequest)(nil),       // 38: petrel.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),      // 39: petrel.v1.CreateInvitationResponse
+	(*AdminRevokeDeviceRequest)(nil),      // 40: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 41: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 42: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 43: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 44: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 45: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 46: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 47: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 48: petrel.v1.RevokeKeyResponse
+	(*ListAuditRequest)(nil),              // 49: petrel.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 50: petrel.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 51: petrel.v1.AuditRecord
+	(*AuditDetail)(nil),                   // 52: petrel.v1.AuditDetail
+	(*VerifyAuditRequest)(nil),            // 53: petrel.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),           // 54: petrel.v1.VerifyAuditResponse
+	(*AuditHead)(nil),                     // 55: petrel.v1.AuditHead
+	(*AuditFault)(nil),                    // 56: petrel.v1.AuditFault
+	(*ListUserConversationsRequest)(nil),  // 57: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 58: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 59: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 60: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 61: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 62: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 63: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 64: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 65: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 66: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 67: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 68: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 69: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 70: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 71: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 72: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 73: petrel.v1.FinalizeClusterResponse
+	nil,                                   // 74: petrel.v1.ProfileChange.FieldsEntry
+	nil,                                   // 75: petrel.v1.ProfileChange.VisibilityEntry
+	(*MemberRef)(nil),                     // 76: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 77: petrel.v1.MemberChange
+	(*Send)(nil),                          // 78: petrel.v1.Send
+	(*GetHistory)(nil),                    // 79: petrel.v1.GetHistory
+	(*Device)(nil),                        // 80: petrel.v1.Device
+	(*Account)(nil),                       // 81: petrel.v1.Account
+	(*DeviceRef)(nil),                     // 82: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 83: petrel.v1.ConvState
+	(Visibility)(0),                       // 84: petrel.v1.Visibility
+	(*GetOverviewRequest)(nil),            // 85: petrel.v1.GetOverviewRequest
+	(*ListRefusalsRequest)(nil),           // 86: petrel.v1.ListRefusalsRequest
+	(*ReadLogRequest)(nil),                // 87: petrel.v1.ReadLogRequest
+	(*ListTenantsRequest)(nil),            // 88: petrel.v1.ListTenantsRequest
+	(*ListSessionsRequest)(nil),           // 89: petrel.v1.ListSessionsRequest
+	(*TraceUserRequest)(nil),              // 90: petrel.v1.TraceUserRequest
+	(*ListConversationsRequest)(nil),      // 91: petrel.v1.ListConversationsRequest
+	(*AdminGetConversationRequest)(nil),   // 92: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),     // 93: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),           // 94: petrel.v1.TraceMessageRequest
+	(*NoteBackupRequest)(nil),             // 95: petrel.v1.NoteBackupRequest
+	(*ListBackupsRequest)(nil),            // 96: petrel.v1.ListBackupsRequest
+	(*ListOperatorsRequest)(nil),          // 97: petrel.v1.ListOperatorsRequest
+	(*CreateOperatorRequest)(nil),         // 98: petrel.v1.CreateOperatorRequest
+	(*ChangeOperatorRequest)(nil),         // 99: petrel.v1.ChangeOperatorRequest
+	(*ResetOperatorRequest)(nil),          // 100: petrel.v1.ResetOperatorRequest
+	(*RemoveOperatorRequest)(nil),         // 101: petrel.v1.RemoveOperatorRequest
+	(*ChangeResponse)(nil),                // 102: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 103: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 104: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),          // 105: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 106: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 107: petrel.v1.ListMembersResponse
+	(*Overview)(nil),                      // 108: petrel.v1.Overview
+	(*ListRefusalsResponse)(nil),          // 109: petrel.v1.ListRefusalsResponse
+	(*ReadLogResponse)(nil),               // 110: petrel.v1.ReadLogResponse
+	(*PreviewLimitsResponse)(nil),         // 111: petrel.v1.PreviewLimitsResponse
+	(*ListTenantsResponse)(nil),           // 112: petrel.v1.ListTenantsResponse
+	(*ListSessionsResponse)(nil),          // 113: petrel.v1.ListSessionsResponse
+	(*TraceUserResponse)(nil),             // 114: petrel.v1.TraceUserResponse
+	(*ListConversationsResponse)(nil),     // 115: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),              // 116: petrel.v1.ConversationInfo
+	(*TraceMessageResponse)(nil),          // 117: petrel.v1.TraceMessageResponse
+	(*NoteBackupResponse)(nil),            // 118: petrel.v1.NoteBackupResponse
+	(*ListBackupsResponse)(nil),           // 119: petrel.v1.ListBackupsResponse
+	(*ListOperatorsResponse)(nil),         // 120: petrel.v1.ListOperatorsResponse
+	(*EnrollmentCode)(nil),                // 121: petrel.v1.EnrollmentCode
+	(*OperatorInfo)(nil),                  // 122: petrel.v1.OperatorInfo
+	(*RemoveOperatorResponse)(nil),        // 123: petrel.v1.RemoveOperatorResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	5,   // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	70,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	71,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	72,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	73,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	76,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	77,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	78,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	79,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
 	16,  // 5: petrel.v1.ClusterLimits.nodes:type_name -> petrel.v1.NodeLimits
 	14,  // 6: petrel.v1.NodeLimits.limits:type_name -> petrel.v1.ServerLimits
 	26,  // 7: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	74,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	0,   // 9: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
-	0,   // 10: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
-	0,   // 11: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
-	75,  // 12: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	40,  // 13: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	40,  // 14: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	47,  // 15: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
-	48,  // 16: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
-	51,  // 17: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
-	51,  // 18: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
-	52,  // 19: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
-	76,  // 20: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	60,  // 21: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	1,   // 22: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	3,   // 23: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	6,   // 24: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	8,   // 25: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	10,  // 26: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11,  // 27: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	12,  // 28: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	13,  // 29: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	14,  // 30: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	17,  // 31: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	23,  // 32: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	25,  // 33: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	27,  // 34: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	28,  // 35: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	29,  // 36: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	30,  // 37: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
-	31,  // 38: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
-	33,  // 39: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
-	34,  // 40: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
-	36,  // 41: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	37,  // 42: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	38,  // 43: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	41,  // 44: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	43,  // 45: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	45,  // 46: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
-	49,  // 47: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
-	53,  // 48: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	55,  // 49: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	56,  // 50: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	57,  // 51: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	18,  // 52: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	19,  // 53: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	58,  // 54: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	61,  // 55: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	63,  // 56: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	65,  // 57: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	66,  // 58: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	68,  // 59: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	77,  // 60: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
-	78,  // 61: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
-	79,  // 62: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
-	14,  // 63: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
-	80,  // 64: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
-	81,  // 65: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
-	82,  // 66: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
-	83,  // 67: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
-	84,  // 68: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
-	85,  // 69: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
-	86,  // 70: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
-	87,  // 71: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
-	88,  // 72: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
-	89,  // 73: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
-	90,  // 74: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
-	91,  // 75: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
-	92,  // 76: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
-	93,  // 77: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
-	2,   // 78: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	4,   // 79: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	7,   // 80: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	9,   // 81: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	94,  // 82: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	95,  // 83: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	96,  // 84: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	15,  // 85: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
-	15,  // 86: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
-	22,  // 87: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	24,  // 88: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	26,  // 89: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	26,  // 90: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	26,  // 91: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	26,  // 92: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	26,  // 93: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
-	32,  // 94: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
-	32,  // 95: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
-	35,  // 96: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
-	97,  // 97: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	98,  // 98: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	39,  // 99: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	42,  // 100: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	44,  // 101: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	46,  // 102: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
-	50,  // 103: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
-	54,  // 104: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	99,  // 105: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	94,  // 106: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	94,  // 107: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	21,  // 108: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	20,  // 109: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	59,  // 110: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	62,  // 111: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	64,  // 112: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	59,  // 113: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	67,  // 114: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	69,  // 115: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	100, // 116: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
-	101, // 117: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
-	102, // 118: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
-	103, // 119: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
-	104, // 120: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
-	105, // 121: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
-	106, // 122: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
-	107, // 123: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
-	108, // 124: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
-	94,  // 125: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
-	109, // 126: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
-	110, // 127: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
-	111, // 128: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
-	112, // 129: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
-	113, // 130: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
-	114, // 131: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
-	113, // 132: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
-	115, // 133: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
-	78,  // [78:134] is the sub-list for method output_type
-	22,  // [22:78] is the sub-list for method input_type
-	22,  // [22:22] is the sub-list for extension type_name
-	22,  // [22:22] is the sub-list for extension extendee
-	0,   // [0:22] is the sub-list for field type_name
+	80,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	81,  // 9: petrel.v1.UserInfo.profile:type_name -> petrel.v1.Account
+	0,   // 10: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
+	0,   // 11: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
+	35,  // 12: petrel.v1.SetProfilesRequest.profiles:type_name -> petrel.v1.ProfileChange
+	74,  // 13: petrel.v1.ProfileChange.fields:type_name -> petrel.v1.ProfileChange.FieldsEntry
+	75,  // 14: petrel.v1.ProfileChange.visibility:type_name -> petrel.v1.ProfileChange.VisibilityEntry
+	0,   // 15: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
+	82,  // 16: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	44,  // 17: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	44,  // 18: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	51,  // 19: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
+	52,  // 20: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
+	55,  // 21: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
+	55,  // 22: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
+	56,  // 23: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
+	83,  // 24: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	64,  // 25: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	84,  // 26: petrel.v1.ProfileChange.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	1,   // 27: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	3,   // 28: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	6,   // 29: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	8,   // 30: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	10,  // 31: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	11,  // 32: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	12,  // 33: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	13,  // 34: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	14,  // 35: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	17,  // 36: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	23,  // 37: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	25,  // 38: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	27,  // 39: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	28,  // 40: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	29,  // 41: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	30,  // 42: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	31,  // 43: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	37,  // 44: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	33,  // 45: petrel.v1.AdminService.SetProfileRules:input_type -> petrel.v1.SetProfileRulesRequest
+	34,  // 46: petrel.v1.AdminService.SetProfiles:input_type -> petrel.v1.SetProfilesRequest
+	38,  // 47: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	40,  // 48: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	41,  // 49: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	42,  // 50: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	45,  // 51: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	47,  // 52: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	49,  // 53: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
+	53,  // 54: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
+	57,  // 55: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	59,  // 56: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	60,  // 57: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	61,  // 58: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	18,  // 59: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	19,  // 60: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	62,  // 61: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	65,  // 62: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	67,  // 63: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	69,  // 64: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	70,  // 65: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	72,  // 66: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	85,  // 67: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
+	86,  // 68: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
+	87,  // 69: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
+	14,  // 70: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
+	88,  // 71: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
+	89,  // 72: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
+	90,  // 73: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
+	91,  // 74: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
+	92,  // 75: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
+	93,  // 76: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
+	94,  // 77: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
+	95,  // 78: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
+	96,  // 79: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
+	97,  // 80: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
+	98,  // 81: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
+	99,  // 82: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
+	100, // 83: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
+	101, // 84: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
+	2,   // 85: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	4,   // 86: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	7,   // 87: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	9,   // 88: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	102, // 89: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	103, // 90: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	104, // 91: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	15,  // 92: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
+	15,  // 93: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
+	22,  // 94: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	24,  // 95: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	26,  // 96: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	26,  // 97: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	26,  // 98: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	26,  // 99: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	26,  // 100: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	32,  // 101: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	32,  // 102: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	32,  // 103: petrel.v1.AdminService.SetProfileRules:output_type -> petrel.v1.TenantInfo
+	36,  // 104: petrel.v1.AdminService.SetProfiles:output_type -> petrel.v1.SetProfilesResponse
+	39,  // 105: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	105, // 106: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	106, // 107: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	43,  // 108: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	46,  // 109: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	48,  // 110: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	50,  // 111: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
+	54,  // 112: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
+	58,  // 113: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	107, // 114: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	102, // 115: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	102, // 116: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	21,  // 117: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	20,  // 118: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	63,  // 119: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	66,  // 120: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	68,  // 121: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	63,  // 122: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	71,  // 123: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	73,  // 124: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	108, // 125: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
+	109, // 126: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
+	110, // 127: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
+	111, // 128: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
+	112, // 129: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
+	113, // 130: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
+	114, // 131: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
+	115, // 132: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
+	116, // 133: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
+	102, // 134: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
+	117, // 135: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
+	118, // 136: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
+	119, // 137: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
+	120, // 138: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
+	121, // 139: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
+	122, // 140: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
+	121, // 141: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
+	123, // 142: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
+	85,  // [85:143] is the sub-list for method output_type
+	27,  // [27:85] is the sub-list for method input_type
+	27,  // [27:27] is the sub-list for extension type_name
+	27,  // [27:27] is the sub-list for extension extendee
+	0,   // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -5071,14 +5377,15 @@ func file_petrel_v1_admin_proto_init() {
 	file_petrel_v1_frames_proto_init()
 	file_petrel_v1_message_proto_init()
 	file_petrel_v1_operator_proto_init()
-	file_petrel_v1_admin_proto_msgTypes[32].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[34].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   69,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -592,8 +592,9 @@ func (x *GetConversationRequest) GetConv() string {
 type ListMembersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // the page begins after this user
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // at most 1000, the default
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`        // the page begins after this user
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`       // at most 1000, the default
+	Profiles      bool                   `protobuf:"varint,4,opt,name=profiles,proto3" json:"profiles,omitempty"` // with the versions of profiles
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,10 +650,18 @@ func (x *ListMembersRequest) GetLimit() uint32 {
 	return 0
 }
 
+func (x *ListMembersRequest) GetProfiles() bool {
+	if x != nil {
+		return x.Profiles
+	}
+	return false
+}
+
 type ListMembersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Members       []*MemberRef           `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"` // ascending by user
 	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	Profiles      []string               `protobuf:"bytes,3,rep,name=profiles,proto3" json:"profiles,omitempty"` // if asked for: the versions of their profiles, in the same order. Clause P-14.5
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -699,6 +708,13 @@ func (x *ListMembersResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *ListMembersResponse) GetProfiles() []string {
+	if x != nil {
+		return x.Profiles
+	}
+	return nil
 }
 
 type ReactRequest struct {
@@ -1401,14 +1417,16 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\",\n" +
 	"\x16GetConversationRequest\x12\x12\n" +
-	"\x04conv\x18\x01 \x01(\tR\x04conv\"T\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\"p\n" +
 	"\x12ListMembersRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"Y\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1a\n" +
+	"\bprofiles\x18\x04 \x01(\bR\bprofiles\"u\n" +
 	"\x13ListMembersResponse\x12.\n" +
 	"\amembers\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"d\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x1a\n" +
+	"\bprofiles\x18\x03 \x03(\tR\bprofiles\"d\n" +
 	"\fReactRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +

@@ -1887,6 +1887,7 @@ type ConvState struct {
 	Mentions        []uint64               `protobuf:"varint,20,rep,packed,name=mentions,proto3" json:"mentions,omitempty"`                               // unread entries that mention the user, ascending by seq, at most 50. Clause P-5.13
 	MentionsMissing bool                   `protobuf:"varint,21,opt,name=mentions_missing,json=mentionsMissing,proto3" json:"mentions_missing,omitempty"` // the server cannot read them. Clause P-9.5
 	Frozen          bool                   `protobuf:"varint,22,opt,name=frozen,proto3" json:"frozen,omitempty"`                                          // an operator lets nobody write. Clause P-8.12
+	PeerProfile     string                 `protobuf:"bytes,23,opt,name=peer_profile,json=peerProfile,proto3" json:"peer_profile,omitempty"`              // of a direct conversation: the version of the other user's profile. Clause P-14.5
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2073,6 +2074,13 @@ func (x *ConvState) GetFrozen() bool {
 		return x.Frozen
 	}
 	return false
+}
+
+func (x *ConvState) GetPeerProfile() string {
+	if x != nil {
+		return x.PeerProfile
+	}
+	return ""
 }
 
 // MoveCursor moves the user's cursors forward; read implies delivered.
@@ -2930,6 +2938,7 @@ func (x *Signal) GetHoldMs() uint32 {
 type SetWatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Users         []string               `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // at most 200
+	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`   // a conversation that the user is in: presences of its members tell profiles. Clause P-14.5
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2969,6 +2978,13 @@ func (x *SetWatch) GetUsers() []string {
 		return x.Users
 	}
 	return nil
+}
+
+func (x *SetWatch) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
 }
 
 // Watching says that the server has taken the list. Events with the known states of
@@ -3017,6 +3033,7 @@ type Presence struct {
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	Online        bool                   `protobuf:"varint,2,opt,name=online,proto3" json:"online,omitempty"`
 	LastMs        uint64                 `protobuf:"varint,3,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"` // of who is offline: until when they were online, in steps of 10 minutes; 0: not known
+	Profile       string                 `protobuf:"bytes,4,opt,name=profile,proto3" json:"profile,omitempty"`              // the version of the user's profile; empty: not told. Clause P-14.5
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3070,6 +3087,13 @@ func (x *Presence) GetLastMs() uint64 {
 		return x.LastMs
 	}
 	return 0
+}
+
+func (x *Presence) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
 }
 
 var File_petrel_v1_frames_proto protoreflect.FileDescriptor
@@ -3234,7 +3258,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
 	"\x04more\x18\x03 \x01(\bR\x04more\x12/\n" +
 	"\bpersonal\x18\b \x03(\v2\x13.petrel.v1.PersonalR\bpersonal\x12%\n" +
-	"\x0epersonal_reset\x18\t \x01(\bR\rpersonalReset\"\xb1\x05\n" +
+	"\x0epersonal_reset\x18\t \x01(\bR\rpersonalReset\"\xd4\x05\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -3258,7 +3282,8 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\rnotes_missing\x18\x13 \x01(\bR\fnotesMissing\x12\x1a\n" +
 	"\bmentions\x18\x14 \x03(\x04R\bmentions\x12)\n" +
 	"\x10mentions_missing\x18\x15 \x01(\bR\x0fmentionsMissing\x12\x16\n" +
-	"\x06frozen\x18\x16 \x01(\bR\x06frozen\"R\n" +
+	"\x06frozen\x18\x16 \x01(\bR\x06frozen\x12!\n" +
+	"\fpeer_profile\x18\x17 \x01(\tR\vpeerProfile\"R\n" +
 	"\n" +
 	"MoveCursor\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +
@@ -3312,15 +3337,17 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04head\x18\x05 \x01(\x04R\x04head\x12\x0e\n" +
 	"\x02id\x18\x06 \x01(\x04R\x02id\x12\x17\n" +
 	"\atime_ms\x18\a \x01(\x04R\x06timeMs\x12\x17\n" +
-	"\ahold_ms\x18\b \x01(\rR\x06holdMs\" \n" +
+	"\ahold_ms\x18\b \x01(\rR\x06holdMs\"4\n" +
 	"\bSetWatch\x12\x14\n" +
-	"\x05users\x18\x01 \x03(\tR\x05users\"\n" +
+	"\x05users\x18\x01 \x03(\tR\x05users\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\tR\x04conv\"\n" +
 	"\n" +
-	"\bWatching\"O\n" +
+	"\bWatching\"i\n" +
 	"\bPresence\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06online\x18\x02 \x01(\bR\x06online\x12\x17\n" +
-	"\alast_ms\x18\x03 \x01(\x04R\x06lastMsB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
+	"\alast_ms\x18\x03 \x01(\x04R\x06lastMs\x12\x18\n" +
+	"\aprofile\x18\x04 \x01(\tR\aprofileB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_frames_proto_rawDescOnce sync.Once

@@ -126,6 +126,19 @@ export interface Calls {
    */
   readonly 'petrel.v1.AdminService/SetRegistration': readonly [wire.SetRegistrationRequestJson, wire.TenantInfoJson]
   /**
+   * SetProfileRules says which fields of profiles only SetProfiles changes in a tenant,
+   * which is made if there is none. Clause P-14.6. Errors: invalid.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/SetProfileRules': readonly [wire.SetProfileRulesRequestJson, wire.TenantInfoJson]
+  /**
+   * SetProfiles changes profiles of users, as UpdateAccount does, all or none of them. A
+   * repeat changes nothing. Clause P-14.6.
+   * Errors: invalid, no_user, handle_taken.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/SetProfiles': readonly [wire.SetProfilesRequestJson, wire.SetProfilesResponseJson]
+  /**
    * CreateInvitation makes a code with which people register where registration is
    * by invitation. Errors: invalid.
    * Scope: users.
@@ -349,6 +362,7 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AdminService/SetPassword',
   'petrel.v1.AdminService/LinkUser',
   'petrel.v1.AdminService/SetRegistration',
+  'petrel.v1.AdminService/SetProfileRules',
   'petrel.v1.AdminService/CreateInvitation',
   'petrel.v1.AdminService/RevokeDevice',
   'petrel.v1.AdminService/MintToken',

@@ -74,6 +74,8 @@ const (
 	AccountServiceLogoutProcedure = "/petrel.v1.AccountService/Logout"
 	// AccountServiceGetUserProcedure is the fully-qualified name of the AccountService's GetUser RPC.
 	AccountServiceGetUserProcedure = "/petrel.v1.AccountService/GetUser"
+	// AccountServiceGetUsersProcedure is the fully-qualified name of the AccountService's GetUsers RPC.
+	AccountServiceGetUsersProcedure = "/petrel.v1.AccountService/GetUsers"
 	// AccountServiceGetSettingsProcedure is the fully-qualified name of the AccountService's
 	// GetSettings RPC.
 	AccountServiceGetSettingsProcedure = "/petrel.v1.AccountService/GetSettings"
@@ -260,7 +262,9 @@ func (UnimplementedAuthServiceHandler) Exchange(context.Context, *connect.Reques
 type AccountServiceClient interface {
 	// GetAccount describes the caller.
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
-	// UpdateAccount changes what others see of the caller.
+	// UpdateAccount changes the profile of the caller: what others see of them. Fields
+	// that are not set stay as they are. Clauses P-14.1, P-14.6.
+	// Errors: invalid, handle_taken, forbidden (only the back end changes that).
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// SetAddPolicy says who may add the caller to groups. The operator always may.
 	// Errors: invalid.
@@ -283,8 +287,11 @@ type AccountServiceClient interface {
 	RevokeDevice(context.Context, *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// Logout does what RevokeDevice does, for the device that calls.
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
-	// GetUser finds a user by the exact id. Errors: no_user.
+	// GetUser finds a user by the exact id, or by the exact handle. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
+	// GetUsers tells the profiles of users whose versions differ from those that the
+	// caller has. Clauses P-14.2, P-14.4. Errors: invalid, rate_limited.
+	GetUsers(context.Context, *connect.Request[petrelv1.GetUsersRequest]) (*connect.Response[petrelv1.GetUsersResponse], error)
 	// GetSettings tells the settings of the account, of its conversations and of other
 	// users, in pages of about 64 KiB: the oldest changes first.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
@@ -372,6 +379,12 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(accountServiceMethods.ByName("GetUser")),
 			connect.WithClientOptions(opts...),
 		),
+		getUsers: connect.NewClient[petrelv1.GetUsersRequest, petrelv1.GetUsersResponse](
+			httpClient,
+			baseURL+AccountServiceGetUsersProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("GetUsers")),
+			connect.WithClientOptions(opts...),
+		),
 		getSettings: connect.NewClient[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse](
 			httpClient,
 			baseURL+AccountServiceGetSettingsProcedure,
@@ -400,6 +413,7 @@ type accountServiceClient struct {
 	revokeDevice      *connect.Client[petrelv1.RevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
 	logout            *connect.Client[petrelv1.LogoutRequest, petrelv1.LogoutResponse]
 	getUser           *connect.Client[petrelv1.GetUserRequest, petrelv1.Account]
+	getUsers          *connect.Client[petrelv1.GetUsersRequest, petrelv1.GetUsersResponse]
 	getSettings       *connect.Client[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse]
 	changeSettings    *connect.Client[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse]
 }
@@ -459,6 +473,11 @@ func (c *accountServiceClient) GetUser(ctx context.Context, req *connect.Request
 	return c.getUser.CallUnary(ctx, req)
 }
 
+// GetUsers calls petrel.v1.AccountService.GetUsers.
+func (c *accountServiceClient) GetUsers(ctx context.Context, req *connect.Request[petrelv1.GetUsersRequest]) (*connect.Response[petrelv1.GetUsersResponse], error) {
+	return c.getUsers.CallUnary(ctx, req)
+}
+
 // GetSettings calls petrel.v1.AccountService.GetSettings.
 func (c *accountServiceClient) GetSettings(ctx context.Context, req *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
 	return c.getSettings.CallUnary(ctx, req)
@@ -473,7 +492,9 @@ func (c *accountServiceClient) ChangeSettings(ctx context.Context, req *connect.
 type AccountServiceHandler interface {
 	// GetAccount describes the caller.
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
-	// UpdateAccount changes what others see of the caller.
+	// UpdateAccount changes the profile of the caller: what others see of them. Fields
+	// that are not set stay as they are. Clauses P-14.1, P-14.6.
+	// Errors: invalid, handle_taken, forbidden (only the back end changes that).
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// SetAddPolicy says who may add the caller to groups. The operator always may.
 	// Errors: invalid.
@@ -496,8 +517,11 @@ type AccountServiceHandler interface {
 	RevokeDevice(context.Context, *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// Logout does what RevokeDevice does, for the device that calls.
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
-	// GetUser finds a user by the exact id. Errors: no_user.
+	// GetUser finds a user by the exact id, or by the exact handle. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
+	// GetUsers tells the profiles of users whose versions differ from those that the
+	// caller has. Clauses P-14.2, P-14.4. Errors: invalid, rate_limited.
+	GetUsers(context.Context, *connect.Request[petrelv1.GetUsersRequest]) (*connect.Response[petrelv1.GetUsersResponse], error)
 	// GetSettings tells the settings of the account, of its conversations and of other
 	// users, in pages of about 64 KiB: the oldest changes first.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
@@ -581,6 +605,12 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		connect.WithSchema(accountServiceMethods.ByName("GetUser")),
 		connect.WithHandlerOptions(opts...),
 	)
+	accountServiceGetUsersHandler := connect.NewUnaryHandler(
+		AccountServiceGetUsersProcedure,
+		svc.GetUsers,
+		connect.WithSchema(accountServiceMethods.ByName("GetUsers")),
+		connect.WithHandlerOptions(opts...),
+	)
 	accountServiceGetSettingsHandler := connect.NewUnaryHandler(
 		AccountServiceGetSettingsProcedure,
 		svc.GetSettings,
@@ -617,6 +647,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceLogoutHandler.ServeHTTP(w, r)
 		case AccountServiceGetUserProcedure:
 			accountServiceGetUserHandler.ServeHTTP(w, r)
+		case AccountServiceGetUsersProcedure:
+			accountServiceGetUsersHandler.ServeHTTP(w, r)
 		case AccountServiceGetSettingsProcedure:
 			accountServiceGetSettingsHandler.ServeHTTP(w, r)
 		case AccountServiceChangeSettingsProcedure:
@@ -672,6 +704,10 @@ func (UnimplementedAccountServiceHandler) Logout(context.Context, *connect.Reque
 
 func (UnimplementedAccountServiceHandler) GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.GetUser is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) GetUsers(context.Context, *connect.Request[petrelv1.GetUsersRequest]) (*connect.Response[petrelv1.GetUsersResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.GetUsers is not implemented"))
 }
 
 func (UnimplementedAccountServiceHandler) GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {

@@ -78,6 +78,12 @@ const (
 	// AdminServiceSetRegistrationProcedure is the fully-qualified name of the AdminService's
 	// SetRegistration RPC.
 	AdminServiceSetRegistrationProcedure = "/petrel.v1.AdminService/SetRegistration"
+	// AdminServiceSetProfileRulesProcedure is the fully-qualified name of the AdminService's
+	// SetProfileRules RPC.
+	AdminServiceSetProfileRulesProcedure = "/petrel.v1.AdminService/SetProfileRules"
+	// AdminServiceSetProfilesProcedure is the fully-qualified name of the AdminService's SetProfiles
+	// RPC.
+	AdminServiceSetProfilesProcedure = "/petrel.v1.AdminService/SetProfiles"
 	// AdminServiceCreateInvitationProcedure is the fully-qualified name of the AdminService's
 	// CreateInvitation RPC.
 	AdminServiceCreateInvitationProcedure = "/petrel.v1.AdminService/CreateInvitation"
@@ -317,6 +323,15 @@ type AdminServiceClient interface {
 	// none. Errors: invalid.
 	// Scope: users.
 	SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetProfileRules says which fields of profiles only SetProfiles changes in a tenant,
+	// which is made if there is none. Clause P-14.6. Errors: invalid.
+	// Scope: users.
+	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them. A
+	// repeat changes nothing. Clause P-14.6.
+	// Errors: invalid, no_user, handle_taken.
+	// Scope: users.
+	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
 	// CreateInvitation makes a code with which people register where registration is
 	// by invitation. Errors: invalid.
 	// Scope: users.
@@ -569,6 +584,18 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("SetRegistration")),
 			connect.WithClientOptions(opts...),
 		),
+		setProfileRules: connect.NewClient[petrelv1.SetProfileRulesRequest, petrelv1.TenantInfo](
+			httpClient,
+			baseURL+AdminServiceSetProfileRulesProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("SetProfileRules")),
+			connect.WithClientOptions(opts...),
+		),
+		setProfiles: connect.NewClient[petrelv1.SetProfilesRequest, petrelv1.SetProfilesResponse](
+			httpClient,
+			baseURL+AdminServiceSetProfilesProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("SetProfiles")),
+			connect.WithClientOptions(opts...),
+		),
 		createInvitation: connect.NewClient[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse](
 			httpClient,
 			baseURL+AdminServiceCreateInvitationProcedure,
@@ -819,6 +846,8 @@ type adminServiceClient struct {
 	linkUser              *connect.Client[petrelv1.LinkUserRequest, petrelv1.UserInfo]
 	getTenant             *connect.Client[petrelv1.GetTenantRequest, petrelv1.TenantInfo]
 	setRegistration       *connect.Client[petrelv1.SetRegistrationRequest, petrelv1.TenantInfo]
+	setProfileRules       *connect.Client[petrelv1.SetProfileRulesRequest, petrelv1.TenantInfo]
+	setProfiles           *connect.Client[petrelv1.SetProfilesRequest, petrelv1.SetProfilesResponse]
 	createInvitation      *connect.Client[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse]
 	revokeDevice          *connect.Client[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
 	mintToken             *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
@@ -942,6 +971,16 @@ func (c *adminServiceClient) GetTenant(ctx context.Context, req *connect.Request
 // SetRegistration calls petrel.v1.AdminService.SetRegistration.
 func (c *adminServiceClient) SetRegistration(ctx context.Context, req *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
 	return c.setRegistration.CallUnary(ctx, req)
+}
+
+// SetProfileRules calls petrel.v1.AdminService.SetProfileRules.
+func (c *adminServiceClient) SetProfileRules(ctx context.Context, req *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return c.setProfileRules.CallUnary(ctx, req)
+}
+
+// SetProfiles calls petrel.v1.AdminService.SetProfiles.
+func (c *adminServiceClient) SetProfiles(ctx context.Context, req *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error) {
+	return c.setProfiles.CallUnary(ctx, req)
 }
 
 // CreateInvitation calls petrel.v1.AdminService.CreateInvitation.
@@ -1197,6 +1236,15 @@ type AdminServiceHandler interface {
 	// none. Errors: invalid.
 	// Scope: users.
 	SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetProfileRules says which fields of profiles only SetProfiles changes in a tenant,
+	// which is made if there is none. Clause P-14.6. Errors: invalid.
+	// Scope: users.
+	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them. A
+	// repeat changes nothing. Clause P-14.6.
+	// Errors: invalid, no_user, handle_taken.
+	// Scope: users.
+	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
 	// CreateInvitation makes a code with which people register where registration is
 	// by invitation. Errors: invalid.
 	// Scope: users.
@@ -1443,6 +1491,18 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceSetRegistrationProcedure,
 		svc.SetRegistration,
 		connect.WithSchema(adminServiceMethods.ByName("SetRegistration")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceSetProfileRulesHandler := connect.NewUnaryHandler(
+		AdminServiceSetProfileRulesProcedure,
+		svc.SetProfileRules,
+		connect.WithSchema(adminServiceMethods.ByName("SetProfileRules")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceSetProfilesHandler := connect.NewUnaryHandler(
+		AdminServiceSetProfilesProcedure,
+		svc.SetProfiles,
+		connect.WithSchema(adminServiceMethods.ByName("SetProfiles")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceCreateInvitationHandler := connect.NewUnaryHandler(
@@ -1709,6 +1769,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceGetTenantHandler.ServeHTTP(w, r)
 		case AdminServiceSetRegistrationProcedure:
 			adminServiceSetRegistrationHandler.ServeHTTP(w, r)
+		case AdminServiceSetProfileRulesProcedure:
+			adminServiceSetProfileRulesHandler.ServeHTTP(w, r)
+		case AdminServiceSetProfilesProcedure:
+			adminServiceSetProfilesHandler.ServeHTTP(w, r)
 		case AdminServiceCreateInvitationProcedure:
 			adminServiceCreateInvitationHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeDeviceProcedure:
@@ -1860,6 +1924,14 @@ func (UnimplementedAdminServiceHandler) GetTenant(context.Context, *connect.Requ
 
 func (UnimplementedAdminServiceHandler) SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetRegistration is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetProfileRules is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetProfiles is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) CreateInvitation(context.Context, *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error) {

@@ -31,7 +31,11 @@ export interface Calls {
   readonly 'petrel.v1.AuthService/Exchange': readonly [wire.ExchangeRequestJson, wire.LoginResponseJson]
   /** GetAccount describes the caller. */
   readonly 'petrel.v1.AccountService/GetAccount': readonly [wire.GetAccountRequestJson, wire.AccountJson]
-  /** UpdateAccount changes what others see of the caller. */
+  /**
+   * UpdateAccount changes the profile of the caller: what others see of them. Fields
+   * that are not set stay as they are. Clauses P-14.1, P-14.6.
+   * Errors: invalid, handle_taken, forbidden (only the back end changes that).
+   */
   readonly 'petrel.v1.AccountService/UpdateAccount': readonly [wire.UpdateAccountRequestJson, wire.AccountJson]
   /**
    * SetAddPolicy says who may add the caller to groups. The operator always may.
@@ -62,8 +66,13 @@ export interface Calls {
   readonly 'petrel.v1.AccountService/RevokeDevice': readonly [wire.RevokeDeviceRequestJson, wire.RevokeDeviceResponseJson]
   /** Logout does what RevokeDevice does, for the device that calls. */
   readonly 'petrel.v1.AccountService/Logout': readonly [wire.LogoutRequestJson, wire.LogoutResponseJson]
-  /** GetUser finds a user by the exact id. Errors: no_user. */
+  /** GetUser finds a user by the exact id, or by the exact handle. Errors: no_user. */
   readonly 'petrel.v1.AccountService/GetUser': readonly [wire.GetUserRequestJson, wire.AccountJson]
+  /**
+   * GetUsers tells the profiles of users whose versions differ from those that the
+   * caller has. Clauses P-14.2, P-14.4. Errors: invalid, rate_limited.
+   */
+  readonly 'petrel.v1.AccountService/GetUsers': readonly [wire.GetUsersRequestJson, wire.GetUsersResponseJson]
   /**
    * GetSettings tells the settings of the account, of its conversations and of other
    * users, in pages of about 64 KiB: the oldest changes first.

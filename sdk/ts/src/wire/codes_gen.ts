@@ -86,6 +86,8 @@ export type Code =
   | 'bad_credentials'
   /** the user id is taken */
   | 'user_exists'
+  /** another user has this handle */
+  | 'handle_taken'
   /** the password is too short or too long or easy to guess */
   | 'weak_password'
   /** the refresh token was used before and all tokens of the device are void now */

@@ -5,6 +5,8 @@ export type Decimal = string
 /** Bytes in base64. */
 export type Base64 = string
 
+export type VisibilityJson = 'VISIBILITY_UNSPECIFIED' | 'VISIBILITY_EVERYBODY' | 'VISIBILITY_CONTACTS' | 'VISIBILITY_NOBODY'
+
 export type AddPolicyJson = 'ADD_POLICY_UNSPECIFIED' | 'ADD_POLICY_EVERYBODY' | 'ADD_POLICY_NOBODY'
 
 export type ForwardPolicyJson = 'FORWARD_POLICY_UNSPECIFIED' | 'FORWARD_POLICY_NAMED' | 'FORWARD_POLICY_UNNAMED'
@@ -71,10 +73,10 @@ export interface LoginResponseJson {
 export interface GetAccountRequestJson {
 }
 
-/** Account is what the user and others may see of a user. */
+/** Account is what the user and others may see of a user. Clause P-14.1. */
 export interface AccountJson {
   readonly user?: string
-  /** at most 128 bytes */
+  /** at most 128 bytes; everybody sees it */
   readonly displayName?: string
   readonly createdMs?: Decimal
   /** of the caller's own account; others do not see it */
@@ -83,6 +85,18 @@ export interface AccountJson {
   readonly forwardPolicy?: ForwardPolicyJson
   /** the same */
   readonly presencePolicy?: PresencePolicyJson
+  /** at most 140 characters */
+  readonly about?: string
+  /** a name by which others find the user: 3 to 32 of a-z, 0-9, _ and . */
+  readonly handle?: string
+  /** of the application: at most 16, names of 32 bytes, values of 512 */
+  readonly fields?: { readonly [key: string]: string }
+  /** of what the caller sees of the profile. Compare it for equality only. Clause P-14.2 */
+  readonly version?: string
+  /** of the caller's own account: who sees about, avatar, handle, or "fields.NAME" */
+  readonly visibility?: { readonly [key: string]: VisibilityJson }
+  /** coming: the id of a file. Empty now */
+  readonly avatar?: string
 }
 
 export interface SetAddPolicyRequestJson {
@@ -103,6 +117,13 @@ export interface SetPresencePolicyRequestJson {
 export interface UpdateAccountRequestJson {
   readonly displayName?: string
   readonly requestId?: string
+  readonly about?: string
+  /** empty: the user gives the handle back */
+  readonly handle?: string
+  /** those that change; an empty value removes the field */
+  readonly fields?: { readonly [key: string]: string }
+  /** those that change */
+  readonly visibility?: { readonly [key: string]: VisibilityJson }
 }
 
 export interface ChangePasswordRequestJson {
@@ -165,6 +186,32 @@ export interface LogoutResponseJson {
 
 export interface GetUserRequestJson {
   readonly user?: string
+  /** instead of user */
+  readonly handle?: string
+}
+
+export interface GetUsersRequestJson {
+  /** 1 to 100, each once */
+  readonly users?: readonly UserVersionJson[]
+  /** a conversation that the caller is in: its members cost no look-up */
+  readonly conv?: string
+}
+
+export interface UserVersionJson {
+  readonly user?: string
+  /** that the caller has; empty: none */
+  readonly version?: string
+}
+
+export interface GetUsersResponseJson {
+  /** whose version differs, in the order of the request */
+  readonly users?: readonly AccountJson[]
+  /** there is no such user */
+  readonly unknown?: readonly string[]
+  /** these need look-ups that the caller does not have left */
+  readonly later?: readonly string[]
+  /** with later: wait so long before asking for these again */
+  readonly retryAfterMs?: number
 }
 
 export interface GetSettingsRequestJson {
@@ -752,6 +799,8 @@ export interface ConvStateJson {
   readonly mentionsMissing?: boolean
   /** an operator lets nobody write. Clause P-8.12 */
   readonly frozen?: boolean
+  /** of a direct conversation: the version of the other user's profile. Clause P-14.5 */
+  readonly peerProfile?: string
 }
 
 /** MoveCursor moves the user's cursors forward; read implies delivered. */
@@ -876,6 +925,8 @@ export interface SignalJson {
 export interface SetWatchJson {
   /** at most 200 */
   readonly users?: readonly string[]
+  /** a conversation that the user is in: presences of its members tell profiles. Clause P-14.5 */
+  readonly conv?: string
 }
 
 /**
@@ -895,6 +946,8 @@ export interface PresenceJson {
   readonly online?: boolean
   /** of who is offline: until when they were online, in steps of 10 minutes; 0: not known */
   readonly lastMs?: Decimal
+  /** the version of the user's profile; empty: not told. Clause P-14.5 */
+  readonly profile?: string
 }
 
 export interface CreateGroupRequestJson {
@@ -965,12 +1018,16 @@ export interface ListMembersRequestJson {
   readonly after?: string
   /** at most 1000, the default */
   readonly limit?: number
+  /** with the versions of profiles */
+  readonly profiles?: boolean
 }
 
 export interface ListMembersResponseJson {
   /** ascending by user */
   readonly members?: readonly MemberRefJson[]
   readonly more?: boolean
+  /** if asked for: the versions of their profiles, in the same order. Clause P-14.5 */
+  readonly profiles?: readonly string[]
 }
 
 export interface ReactRequestJson {

@@ -1,0 +1,174 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// GetUser describes another user of the caller's tenant. Spec: P-14.4.
+func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petrelv1.Account, error) {
+	if (r.User == "") == (r.Handle == "") {
+		return nil, im.Errorf(im.CodeInvalid, "set user or handle")
+	}
+	a := identity(ctx).Account
+	name := im.User(r.User)
+	if r.Handle != "" {
+		name = im.User("@" + r.Handle) // no user id: a look-up of its own
+	}
+	n, wait, err := s.route.TakeLookUps(ctx, a, []im.User{name})
+	if err == nil && n == 0 {
+		err = &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+	}
+	if err != nil {
+		return nil, err
+	}
+	i, p, err := s.users.Find(ctx, a.Tenant, im.User(r.User), r.Handle)
+	if err != nil {
+		return nil, err
+	}
+	return account(i, p), nil
+}
+
+// GetUsers tells the profiles whose versions differ from those that the caller has. Spec: P-14.2, P-14.4.
+func (s *Server) GetUsers(ctx context.Context, r *petrelv1.GetUsersRequest) (*petrelv1.GetUsersResponse, error) {
+	a := identity(ctx).Account
+	users, has, err := namedUsers(r.Users)
+	if err != nil {
+		return nil, err
+	}
+	var in im.Key
+	if r.Conv != "" {
+		id, err := im.ParseConvID(r.Conv)
+		if err != nil {
+			return nil, err
+		}
+		in = im.Key{Tenant: a.Tenant, Conv: id}
+	}
+	known, err := s.users.Acquaintances(ctx, a, in, users)
+	if err != nil {
+		return nil, err
+	}
+	var strangers []im.User
+	for i, u := range users {
+		if !known[i] {
+			strangers = append(strangers, u)
+		}
+	}
+	res := &petrelv1.GetUsersResponse{}
+	if len(strangers) > 0 {
+		n, wait, err := s.route.TakeLookUps(ctx, a, strangers)
+		switch {
+		case err != nil:
+			return nil, err
+		case n == 0 && len(strangers) == len(users):
+			return nil, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+		}
+		for _, u := range strangers[n:] {
+			res.Later = append(res.Later, string(u))
+		}
+		res.RetryAfterMs = uint32(wait / time.Millisecond)
+		users = without(users, strangers[n:])
+	}
+	list, err := s.users.Profiles(ctx, a, users)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range list {
+		switch {
+		case p == nil:
+			res.Unknown = append(res.Unknown, string(users[i]))
+		case p.Version != has[users[i]]:
+			res.Users = append(res.Users, profile(*p))
+		}
+	}
+	return res, nil
+}
+
+// namedUsers returns the users of a request, and the versions that its caller has. Codes: invalid.
+func namedUsers(list []*petrelv1.UserVersion) (users []im.User, has map[im.User]string, err error) {
+	if n := len(list); n == 0 || n > user.MaxProfiles {
+		return nil, nil, im.Errorf(im.CodeInvalid, "users has 1 to %d entries", user.MaxProfiles)
+	}
+	has = make(map[im.User]string, len(list))
+	for _, x := range list {
+		u := im.User(x.User)
+		if err := u.Check(); err != nil {
+			return nil, nil, err
+		}
+		if _, twice := has[u]; twice {
+			return nil, nil, im.Errorf(im.CodeInvalid, "users has %.64s twice", u)
+		}
+		has[u] = x.Version
+		users = append(users, u)
+	}
+	return users, has, nil
+}
+
+// without returns users without those that are left out, which are in the same order.
+func without(users, left []im.User) (rest []im.User) {
+	for _, u := range users {
+		if len(left) > 0 && left[0] == u {
+			left = left[1:]
+			continue
+		}
+		rest = append(rest, u)
+	}
+	return rest
+}
+
+// SetProfileRules sets which fields of profiles only the back end changes. Spec: P-14.6.
+func (s *Server) SetProfileRules(ctx context.Context,
+	r *petrelv1.SetProfileRulesRequest) (*petrelv1.TenantInfo, error) {
+	return tenantInfo(s.users.SetProfileRules(ctx, r.Tenant, r.Managed))
+}
+
+// SetProfiles changes profiles for the back end. Spec: P-14.6.
+func (s *Server) SetProfiles(ctx context.Context, t im.Tenant,
+	r *petrelv1.SetProfilesRequest) (*petrelv1.SetProfilesResponse, error) {
+	var users []im.User
+	var changes []*user.ProfileChange
+	for _, p := range r.Profiles {
+		users = append(users, im.User(p.User))
+		changes = append(changes, &user.ProfileChange{DisplayName: p.DisplayName, About: p.About, Handle: p.Handle,
+			Fields: p.Fields, Visibility: visibility(p.Visibility)})
+	}
+	changed, err := s.users.SetProfiles(ctx, t, users, changes)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range changed {
+		s.o.UserChanged(im.Account{Tenant: t, User: u})
+	}
+	return &petrelv1.SetProfilesResponse{Changed: uint32(len(changed))}, nil
+}
+
+// account returns what a reader sees of a user.
+func account(i user.Info, p user.Profile) *petrelv1.Account {
+	res := profile(p)
+	res.CreatedMs = uint64(i.Created.UnixMilli())
+	return res
+}
+
+func profile(p user.Profile) *petrelv1.Account {
+	res := &petrelv1.Account{User: string(p.User), DisplayName: p.Shown, About: p.About, Handle: p.Handle,
+		Fields: p.Fields, Version: p.Version}
+	for field, v := range p.Visibility {
+		if res.Visibility == nil {
+			res.Visibility = map[string]petrelv1.Visibility{}
+		}
+		res.Visibility[field] = petrelv1.Visibility(v)
+	}
+	return res
+}
+
+func visibility(of map[string]petrelv1.Visibility) map[string]user.Visibility {
+	all := make(map[string]user.Visibility, len(of))
+	for field, v := range of {
+		all[field] = user.Visibility(v)
+	}
+	return all
+}
