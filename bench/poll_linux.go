@@ -48,8 +48,8 @@ func (p *poller) close() { _ = unix.Close(p.fd) } // nothing is lost with it
 
 // add watches a non-blocking socket. wait names it by conn.
 func (p *poller) add(fd, conn int) error {
-	// The set always watches for writable edges, too. They come together with readable ones, and alone only after
-	// a write that did not fit. So no call is needed to turn them on and off.
+	// The set always watches for writable edges, too. They come together with readable ones, and alone only for a
+	// new socket and after a write that did not fit. So no call is needed to turn them on and off.
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(conn)}
 	if err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return fmt.Errorf("watch connection %d: %w", conn, err)

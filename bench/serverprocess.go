@@ -45,8 +45,8 @@ const (
 	stopLimit  = 20 * time.Second // between the request to stop and the kill
 )
 
-// startChild starts executable on folder dir and waits until it listens. Only conf and args configure it, not the
-// environment and no other file.
+// startChild starts executable in folder dir, with its data in the folder data of it, and waits until it listens. The
+// server gets conf, args and free addresses of the loopback; the environment and other files do not configure it.
 func startChild(ctx context.Context, executable, dir, conf string, args []string) (*child, error) {
 	dir, err := filepath.Abs(dir) // the server runs in it
 	if err != nil {

@@ -2,11 +2,11 @@ package api
 
 import (
 	"context"
-	"github.com/petrel-im/petrel/internal/operator"
 	"strings"
 
 	"rsc.io/qr"
 
+	"github.com/petrel-im/petrel/internal/operator"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"

@@ -8,7 +8,7 @@
 //     many open files), datafolder.go (nobody else may enter the data folder).
 //   - The store and the other nodes: storage.go (the embedded store, or databases), othernodes.go
 //     (a node of a cluster), drain.go (a node gives its partitions and clients away; the calls
-//     of a cluster's operators), cutoff.go (a node that reaches nobody sends its clients away),
+//     of a cluster's operators), nodecutoff.go (a node that reaches nobody sends its clients away),
 //     refutation.go (a store that has gone back to an earlier state ends all nodes).
 //   - The services over HTTP: http.go (the handlers of both addresses), console.go (the
 //     state that the console shows), limits.go (limits that operators change), metrics.go (/metrics and

@@ -132,8 +132,8 @@ func list(name string, p *[]string, def []string, doc string) option {
 	return listOf(name, p, def, `a list like ["a", "b"]; in the environment and flags a,b`, splitList, doc)
 }
 
-// listOf is a list of texts. In the file it may be an array; there and elsewhere it may be one text, which split
-// divides at its commas.
+// listOf is a list of texts. The file may have it as an array. The file, the environment and flags may have it as one
+// text, which split divides.
 func listOf(name string, p *[]string, def []string, allowed string, split func(string) ([]string, error),
 	doc string) option {
 	*p = def

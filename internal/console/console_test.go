@@ -163,6 +163,28 @@ func TestGreedyUserWashesNobodyOut(t *testing.T) {
 	}
 }
 
+func TestRefusalsOfAnAddressAreNotCountedForAnother(t *testing.T) {
+	r, now := &Refusals{}, time.Unix(1_000_000, 0)
+	of := func(i int) *Refusal {
+		return &Refusal{At: now, Code: im.CodeUnauthenticated, Address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}
+	}
+	for range apart {
+		r.Note(of(0))
+	}
+	for i := range keptRefusals { // they replace all of the first address
+		r.Note(of(1 + i/apart))
+	}
+	r.Note(of(0))
+	for i := range r.ring {
+		if x := &r.ring[i]; x.Count > 0 && x.Address != of(0).Address {
+			t.Fatalf("a refusal of the first address counts for %s", x.Address)
+		}
+	}
+	if !slices.ContainsFunc(r.ring, func(x Refusal) bool { return x.Address == of(0).Address }) {
+		t.Error("the refusal of the first address is not kept")
+	}
+}
+
 func TestRefusalsAreOfTheLastHourAndBounded(t *testing.T) {
 	var r Refusals
 	now := time.Unix(1_795_262_400, 0)

@@ -73,8 +73,8 @@ type burst struct {
 	last   int // index in ring of the newest one that was kept
 }
 
-// Note keeps a refusal. If its user (or address) has had more than eight with this code in this second, Note only
-// counts it with the last one kept, unless others have replaced that. It does not block. It copies the first
+// Note keeps a refusal. If it is the ninth or a later one of its user (or address) with this code in this second,
+// Note only counts it with the last one kept, unless others have replaced that. It does not block. It copies the first
 // maxText bytes of each text, so that it holds no frame in memory.
 func (r *Refusals) Note(x *Refusal) {
 	k := who{account: x.Account, code: x.Code}
@@ -93,7 +93,8 @@ func (r *Refusals) Note(x *Refusal) {
 	if b != nil && b.second == x.At.Unix() {
 		if b.n++; b.n > apart {
 			// if no other refusal has replaced it in the ring
-			if last := &r.ring[b.last]; last.Code == x.Code && last.Account == x.Account && last.At.Unix() == b.second {
+			if last := &r.ring[b.last]; last.Code == x.Code && last.Account == x.Account &&
+				(x.Account.User != "" || last.Address == x.Address) && last.At.Unix() == b.second {
 				last.Count = max(last.Count, 1) + 1
 				return
 			}

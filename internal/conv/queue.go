@@ -72,7 +72,7 @@ type work struct {
 	rest  []*Send // that stay in the queue
 }
 
-// maxRows is the most sends of one conversation in a batch.
+// maxRows is the most sends of one conversation in a batch, and so the most rows.
 const maxRows = 256
 
 // take moves queued sends into a batch: of each conversation at most maxRows sends and 64 KiB, but at least one

@@ -37,9 +37,10 @@ func (g *Gateway) accept(ln net.Listener, take func(c *clientConn, client netip.
 	}
 }
 
-// identify calls take. If the peer is a proxy that names its client first, a goroutine reads the header of the
-// PROXY protocol and calls take. identify closes the connection if the gateway has ended or the header is wrong,
-// and resets it if the client is shut out.
+// identify calls take with the client of a connection. If the peer is a proxy that names its client first, a
+// goroutine reads the header of the PROXY protocol and calls take then. Instead of that, identify closes the
+// connection if the gateway has ended or the header is wrong, and resets it if the header names a client that is shut
+// out. The listener has reset other clients that are shut out.
 func (g *Gateway) identify(c *clientConn, take func(c *clientConn, client netip.Addr, proxy bool)) {
 	peer, ok := clientOf(c)
 	if !ok || !g.begin() {

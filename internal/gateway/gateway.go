@@ -5,7 +5,7 @@
 // Begin with gateway.go, which has the listeners for clients and what all connections
 // share. The other files, in the order in which a connection meets them:
 //
-//   - Admission: shutout.go (resets new connections of an address for some seconds), limits.go
+//   - Admission: resettinglistener.go (resets new connections of an address for some seconds), limits.go
 //     (the tables of limits, and the counters), refusals.go (tells a refused connection the reason).
 //   - Before the protocol: accept.go (accepts and admits the connections of both ports),
 //     clientconn.go (the TCP connection below TLS, and the TLS handshake), proxyprotocol.go (the

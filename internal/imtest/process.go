@@ -133,5 +133,5 @@ func (s *Server) Kill() {
 	s.stop = nil
 }
 
-// Running reports whether the server was started and neither stopped nor killed.
+// Running reports whether the server was started and the test has not awaited its end: Stop, Kill and Ended do.
 func (s *Server) Running() bool { return s.stop != nil }

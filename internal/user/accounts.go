@@ -64,8 +64,8 @@ func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return u, err
 }
 
-// changeUser changes a user's record in a transaction. f may write further records in it. Codes: no_user and
-// those of f.
+// changeUser changes a user's record in a transaction. f may write further records in it. Codes: no_user, and
+// those of f and of change.
 func (us *Users) changeUser(ctx context.Context, a im.Account,
 	f func(*change, *storepb.User) error) (i Info, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {

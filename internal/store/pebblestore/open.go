@@ -46,9 +46,12 @@ func (o Options) place() place {
 	return p
 }
 
-// Open opens the store in o.Dir, or makes one if the folder holds none. If the store lacks anything that it acked,
-// Open returns a *Damaged and leaves the store as it is. A torn end of the log that was never acked is normal. The
-// folder is locked until Close. Errors: *Damaged, ErrOtherStore, ErrNoStore, and those of the system.
+// Open opens the store in o.Dir, or makes one if the folder holds none. If the log, the manifest or a whole table that
+// the store has acked is missing or unreadable, or if the folder went back to an earlier state, Open returns a
+// *Damaged and leaves the store as it is. A store with damaged blocks opens: their ranges are refused at reads. A torn
+// end of the log that was never acked is normal. The folder is locked until Close. Errors: *Damaged, ErrOtherStore,
+// ErrNoStore, those of the system, and texts for the operator: the folder is locked, a restore is unfinished, or the
+// format or number of partitions is unknown.
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	p := o.place()

@@ -517,7 +517,7 @@ function fromHex(hex: string): string {
 }
 
 /**
- * Where got is not as want says: '' if it is. Of an object only the keys that want has are
+ * Returns where got differs from want; '': nowhere. Of an object only the keys that want has are
  * compared; null stands for a key that is not there, or has its default.
  */
 function mismatch(want: Json, got: Json | undefined): string {

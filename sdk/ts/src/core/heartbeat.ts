@@ -11,7 +11,7 @@ const pongWithinMs = 2000 // the server has this long after the ping to send any
 // The slowest link that is not taken for a dead one, in bytes per second. A message of 48 KiB over 50 kbit/s
 // takes 8 s, and nothing is wrong.
 const slowest = 4096
-// The values of a transport that reports whole frames only. Spec: S-5.7, S-5.8.
+// The values of a transport that reports whole frames only, and of an announced large frame. Spec: S-5.7, S-5.8.
 const slowestFrames = 5000 // bytes per second
 const patienceMs = 5000 // added to patience after each connection that fell silent
 const maxPatienceMs = 10_000
