@@ -44,6 +44,22 @@ func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
 	})
 }
 
+// One node counts the look-ups of a user, whichever node is asked. Spec: P-14.4.
+func TestOneNodeCountsLookUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, one, two := routetest.StartPair(t)
+		for _, n := range []*routetest.Node{one, two} {
+			got, wait, err := n.Router.TakeLookUps(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, []im.User{"bob", "carol"})
+			if err != nil || got != 1 || wait != time.Second {
+				t.Errorf("node %s: %d, %s, %v; want what the counter says: 1, 1s", n.ID, got, wait, err)
+			}
+		}
+		if one.LookUps != 4 || two.LookUps != 0 {
+			t.Errorf("the owner has counted %d look-ups, the other node %d; want 4 and 0", one.LookUps, two.LookUps)
+		}
+	})
+}
+
 // F19: an owner that does not know that it is one no more answers no read from
 // its memory.
 func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {

@@ -53,7 +53,7 @@ func (s *Session) checkWatch(f *petrelv1.SetWatch) (users []im.User, in im.Key, 
 	if f.Conv != "" {
 		id, err := im.ParseConvID(f.Conv)
 		if err != nil {
-			return nil, im.Key{}, im.Errorf(im.CodeInvalid, "conv is no id of a conversation")
+			return nil, im.Key{}, &im.Error{Code: im.CodeNoConversation}
 		}
 		in = im.Key{Tenant: s.Out.Account.Tenant, Conv: id}
 	}

@@ -132,7 +132,7 @@ var userRules = []rule{
 	{
 		name:    "admin-later",
 		holds:   "nobody takes a display name for the operator later on either",
-		patches: []patch{{"internal/user/accounts.go", `if err == nil && !readsAsOneOf(string(a.User), reserved) {`, `if false {`}},
+		patches: []patch{{"internal/user/profiles.go", `if err == nil && ch.DisplayName != nil && !byOperator {`, `if false {`}},
 		guards:  []guard{{"internal/user", "^TestRegisterRefusesNamesThatLookAlike$"}},
 	},
 	{

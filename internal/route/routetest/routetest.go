@@ -49,6 +49,8 @@ type Node struct {
 	Streams *stream.Streams
 	Router  *route.Router
 
+	LookUps int // that the router has counted here
+
 	end func()
 }
 
@@ -117,7 +119,11 @@ func (c *Cluster) Begin(id im.Node, roles cluster.Roles) (*Node, error) {
 	n.Streams = stream.New(b, n.Cluster.Incarnation(), stream.Options{})
 	nodes := fanout.NewNodes(n.Table, n.Streams, c.Store.Info().Secret, nil)
 	n.Open(conv.Options{Holder: n.Cluster.Incarnation(), Nodes: nodes})
-	n.Router = route.New(route.Options{Cluster: n.Cluster, Bus: b, Streams: n.Streams, Nodes: nodes}, n.Convs, n.Gate)
+	n.Router = route.New(route.Options{Cluster: n.Cluster, Bus: b, Streams: n.Streams, Nodes: nodes,
+		LookUps: func(_ im.Account, users []im.User) (int, time.Duration) {
+			n.LookUps += len(users)
+			return 1, time.Second
+		}}, n.Convs, n.Gate)
 	below, stopBelow := context.WithCancel(context.Background())
 	work, stopWork := context.WithCancel(below)
 	var running, working sync.WaitGroup
