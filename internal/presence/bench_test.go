@@ -130,3 +130,39 @@ func (w *world) told(want uint64) {
 		<-time.After(20 * time.Millisecond)
 	}
 }
+
+// BenchmarkNewProfile changes the profile of a user whom 10,000 sessions of the node know, and of which 200 watch the
+// user: what the change costs beside the update of the record. frames/op are the presences that are told.
+func BenchmarkNewProfile(b *testing.B) {
+	const know, watch = 10_000, 200
+	w := newWorldOf(b, 1)
+	w.store.quiet = true
+	n := w.nodes[0]
+	w.store.set("bob", user.ToEverybody)
+	out := newWriter()
+	n.flusher = out.flusher
+	ctx, stop := context.WithCancel(b.Context())
+	var writing sync.WaitGroup
+	writing.Go(func() { out.run(ctx) })
+	for i := range know {
+		u := im.User(fmt.Sprint("w", i))
+		w.store.peers = append(w.store.peers, string(im.PairKey(u, "bob")))
+		s := n.connect(b, u)
+		s.out.Profiles = true
+		if i < watch {
+			s.set("bob")
+		}
+	}
+	w.told(watch)
+	sent, begin := n.Sent.Load(), cpu(b)
+	b.ResetTimer()
+	for i := range b.N {
+		w.rename(n, "bob", fmt.Sprint("v", i))
+		w.told(sent + uint64(i+1)*watch)
+	}
+	b.ReportMetric(float64((cpu(b)-begin).Microseconds())/float64(b.N), "cpu-us/op")
+	b.ReportMetric(float64(n.Sent.Load()-sent)/float64(b.N), "frames/op")
+	stop()
+	writing.Wait()
+	w.end()
+}
