@@ -178,7 +178,7 @@ var rows = map[string]row{
 	}},
 
 	"AccountService/GetAccount":    {request: fixed(&petrelv1.GetAccountRequest{})},
-	"AccountService/UpdateAccount": {request: fixed(&petrelv1.UpdateAccountRequest{DisplayName: "Alice 海燕", RequestId: "r1"})},
+	"AccountService/UpdateAccount": {request: fixed(&petrelv1.UpdateAccountRequest{DisplayName: new("Alice 海燕"), RequestId: "r1"})},
 	"AccountService/ChangePassword": {
 		request: fixed(&petrelv1.ChangePasswordRequest{OldPassword: "correct horse battery", NewPassword: "staple of a new kind", RequestId: "r1"}),
 		as:      func(p *parties) string { return p.registered("changes").AccessToken },

@@ -51,7 +51,7 @@ var methods = map[string]row{
 	auth + "Exchange": {same(&petrelv1.ExchangeRequest{Token: "x", Device: device("x")}), "US US US US US US US US US US"},
 
 	account + "GetAccount":        {same(&petrelv1.GetAccountRequest{}), ownAccount},
-	account + "UpdateAccount":     {same(&petrelv1.UpdateAccountRequest{DisplayName: "x"}), ownAccount},
+	account + "UpdateAccount":     {same(&petrelv1.UpdateAccountRequest{DisplayName: new("x")}), ownAccount},
 	account + "SetAddPolicy":      {same(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY}), ownAccount},
 	account + "SetForwardPolicy":  {same(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED}), ownAccount},
 	account + "SetPresencePolicy": {same(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_NOBODY}), ownAccount},

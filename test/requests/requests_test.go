@@ -133,7 +133,7 @@ func change(w *town, turn int, users []string) proto.Message {
 var methods = []request{
 	{name: accounts + "GetAccount", make: fixed(&petrelv1.GetAccountRequest{})},
 	{name: accounts + "UpdateAccount", make: func(_ *town, turn int) proto.Message {
-		return &petrelv1.UpdateAccountRequest{DisplayName: fmt.Sprint("Anna ", turn), RequestId: newID()}
+		return &petrelv1.UpdateAccountRequest{DisplayName: new(fmt.Sprint("Anna ", turn)), RequestId: newID()}
 	}},
 	{name: accounts + "SetAddPolicy", make: func(_ *town, turn int) proto.Message {
 		return &petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy(1 + turn%2), RequestId: newID()}
