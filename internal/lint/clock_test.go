@@ -18,6 +18,7 @@ import (
 var clockReasons = map[string]string{
 	"internal/bus/natsbus.TestF9CutNetworksHeal":                   "with PETREL_NETWORK_CUTS it judges how soon a cut network heals",
 	"test/authz.TestNoTimeTellsThatAConversationExists":            "with PETREL_EXISTENCE_N it compares the times of answers",
+	"test/authz.TestNoTimeTellsThatAUserBlocks":                    "the same",
 	"test/chaos.TestChaos":                                         "with -times it judges how long clients wait",
 	"test/chaos.TestRollback":                                      "databases go back at random moments",
 	"test/crash.TestBackupsUnderLoadHoldWhatWasAcked":              "sends at a rate; `make crash` judges how late the acks are",

@@ -518,6 +518,37 @@ var rules = []struct {
 		},
 	},
 	{
+		name: "table of features", rule: featureRows,
+		bad: []file{
+			{featuresPage, "# x\n"},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Client.Send` | `Client.send` | `test/scenario/x.txt` |")},
+			{featuresPage, featuresOf("| x | 1.1 | `send` | `Client.Send` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `gone` | `Client.Send` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `X/Gone` | `Client.Send` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `Send.gone` | `Client.Send` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `petrel gone` | `Client.Send` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | send | `Client.Send` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Client.Gone` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Gone` | `Client.send` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Client.Send` | `Client.gone` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Client.Send` | `gone` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Client.Send` | `Client.send` | `test/scenario/gone.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Client.Send` | `Client.send` | – | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | P-1.1 | `send` | `Client.Send` | `Client.send` | `test/scenario/x.txt` | |")},
+		},
+		good: []file{
+			{featuresPage, featuresOf("| **y** | | | | | | |\n| x | P-1.1, P-1.2 | `send`, `X/Send`, `Send.text`, `petrel serve` | `Client.Send`, `New` | `Client.send`, `Client.mute`, `use` | `test/scenario/x.txt` | [x](y.md) |")},
+			{featuresPage, featuresOf("| x | – | – | – | – | `test/scenario/x.txt` | – |") + "\n## Others\n\n| x | y |\n"},
+		},
+		also: []file{
+			{"proto/a.proto", "message ClientFrame {\n  Send send = 3;\n}\nmessage Send {\n  string text = 1;\n}\nservice X {\n  rpc Send(A) returns (B);\n}\n"},
+			{"sdk/go/x.go", "package petrel\ntype Client struct{}\nfunc (c *Client) Send() {}\nfunc New() *Client { return nil }\n"},
+			{"sdk/ts/src/x.ts", "export class Client extends Views {\n  send(): void {}\n}\nexport class Views {\n  mute(): void {}\n}\nexport function use(): void {}\n"},
+			{"test/scenario/x.txt", ""},
+			{"docs/reference/cli.md", "\n## petrel serve\n"},
+		},
+	},
+	{
 		name: "cited clauses exist", rule: citedClauses,
 		bad: []file{
 			{"internal/conv/x.go", "package conv\n// Spec: P-9.9.\n"},
@@ -564,6 +595,11 @@ var rules = []struct {
 		},
 		also: []file{{"internal/x/x_test.go", "package x\nfunc TestA(t *testing.T) {}\n"}},
 	},
+}
+
+// featuresOf is a page with a table of features.
+func featuresOf(rows string) string {
+	return "# x\n\n## Features\n\n| feature | clauses |\n|---|---|\n" + rows + "\n"
 }
 
 // wholeASVS is a table with every requirement, a row for each part.

@@ -17,6 +17,7 @@ type names struct {
 	folders  map[string]*scope   // by folder
 	words    map[string]bool     // every identifier that is declared anywhere
 	messages map[string]*message // of the schemas, and their services, by name
+	extends  map[string]string   // the class that a class of TypeScript extends
 	options  map[string]bool     // of the configuration, "section.name"
 	sections map[string]bool     // of the configuration
 }
@@ -38,6 +39,7 @@ var (
 	protoBlock   = regexp.MustCompile(`^\s*(message|service|enum) (\w+) \{`)
 	protoMember  = regexp.MustCompile(`^\s*(?:rpc (\w+)\(|(?:[\w.<>, ]+ )?(\w+) = \d+[ ;])`)
 	scriptBlock  = regexp.MustCompile(`^(?:export )?(?:abstract )?(class|interface|function|const|type) (\w+)`)
+	scriptBase   = regexp.MustCompile(`class (\w+)(?:<[^>]*>)? extends (\w+)`)
 	scriptMember = regexp.MustCompile(`^  (?:(?:readonly|async|abstract|override|protected|get) )*\*?(\w+)[?(<:!]`)
 	optionName   = regexp.MustCompile(`"(([a-z]+)\.[a-z0-9_]+)"`)
 )
@@ -48,7 +50,7 @@ const optionsFile = "internal/config/options.go"
 func newNames(files []file) *names {
 	n := &names{
 		paths: map[string]bool{".": true}, bases: map[string]bool{}, packages: map[string][]*scope{}, folders: map[string]*scope{},
-		words: map[string]bool{}, messages: map[string]*message{}, options: map[string]bool{}, sections: map[string]bool{},
+		words: map[string]bool{}, messages: map[string]*message{}, extends: map[string]string{}, options: map[string]bool{}, sections: map[string]bool{},
 	}
 	for _, f := range files {
 		for p := f.path; p != "."; p = path.Dir(p) {
@@ -178,6 +180,9 @@ func (n *names) addScript(f file) {
 				n.messages[m[2]] = &message{map[string]bool{}}
 			}
 			open = n.messages[m[2]]
+			if m := scriptBase.FindStringSubmatch(line); m != nil {
+				n.extends[m[1]] = m[2]
+			}
 		} else if strings.HasPrefix(line, "}") {
 			open = nil
 		}
@@ -253,8 +258,15 @@ func (n *names) find(in *scope, name string) bool {
 			return true
 		}
 	}
-	if m := n.messages[parts[0]]; m != nil && len(parts) == 2 {
-		return m.members[parts[1]]
+	return len(parts) == 2 && n.hasMember(parts[0], parts[1])
+}
+
+// hasMember reports whether a message, a service, an interface or class, or a class that it extends has a member.
+func (n *names) hasMember(of, member string) bool {
+	for ; of != ""; of = n.extends[of] {
+		if m := n.messages[of]; m != nil && m.members[member] {
+			return true
+		}
 	}
 	return false
 }

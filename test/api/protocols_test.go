@@ -177,8 +177,9 @@ var rows = map[string]row{
 		return &petrelv1.ExchangeRequest{Token: jwt(p.name("alice")), Device: &petrelv1.DeviceRef{Id: "d"}, RequestId: "r1"}
 	}},
 
-	"AccountService/GetAccount":    {request: fixed(&petrelv1.GetAccountRequest{})},
-	"AccountService/UpdateAccount": {request: fixed(&petrelv1.UpdateAccountRequest{DisplayName: "Alice 海燕", RequestId: "r1"})},
+	"AccountService/GetAccount": {request: fixed(&petrelv1.GetAccountRequest{})},
+	"AccountService/UpdateAccount": {request: fixed(&petrelv1.UpdateAccountRequest{
+		DisplayName: new("Alice 海燕"), About: new(""), Fields: map[string]string{"city": "Bergen"}, Visibility: map[string]petrelv1.Visibility{"fields.city": petrelv1.Visibility_VISIBILITY_NOBODY}, RequestId: "r1"})},
 	"AccountService/ChangePassword": {
 		request: fixed(&petrelv1.ChangePasswordRequest{OldPassword: "correct horse battery", NewPassword: "staple of a new kind", RequestId: "r1"}),
 		as:      func(p *parties) string { return p.registered("changes").AccessToken },
@@ -197,6 +198,9 @@ var rows = map[string]row{
 	}},
 	"AccountService/Logout":  {request: fixed(&petrelv1.LogoutRequest{RequestId: "r1"}), ends: true},
 	"AccountService/GetUser": {request: func(p *parties) proto.Message { return &petrelv1.GetUserRequest{User: p.name("bob")} }},
+	"AccountService/GetUsers": {request: func(p *parties) proto.Message {
+		return &petrelv1.GetUsersRequest{Users: []*petrelv1.UserVersion{{User: p.name("bob")}, {User: "nobody", Version: "x"}}, Conv: p.conv}
+	}},
 	"AccountService/GetSettings": {request: func(p *parties) proto.Message {
 		p.must("petrel.v1.AccountService/ChangeSettings", p.token("alice", "desk"), &petrelv1.ChangeSettingsRequest{Conv: p.conv, Values: map[string]string{"muted": "1"}})
 		return &petrelv1.GetSettingsRequest{}
@@ -227,7 +231,9 @@ var rows = map[string]row{
 	}},
 	"ConversationService/DissolveGroup":   {request: func(p *parties) proto.Message { return &petrelv1.DissolveGroupRequest{Conv: p.conv, RequestId: "r1"} }},
 	"ConversationService/GetConversation": {request: func(p *parties) proto.Message { return &petrelv1.GetConversationRequest{Conv: p.conv} }},
-	"ConversationService/ListMembers":     {request: func(p *parties) proto.Message { return &petrelv1.ListMembersRequest{Conv: p.conv, Limit: 2} }},
+	"ConversationService/ListMembers": {request: func(p *parties) proto.Message {
+		return &petrelv1.ListMembersRequest{Conv: p.conv, Limit: 2, Profiles: true}
+	}},
 
 	"MessageService/Send": {request: func(p *parties) proto.Message {
 		return &petrelv1.Send{User: p.name("bob"), ClientMsgId: "m1", Body: &petrelv1.Send_Text{Text: "hello 海燕"}}
@@ -288,8 +294,12 @@ var rows = map[string]row{
 	"AdminService/LinkUser": {request: func(p *parties) proto.Message {
 		return &petrelv1.LinkUserRequest{User: p.name("bob"), RequestId: "r1"}
 	}},
-	"AdminService/GetTenant":        {request: fixed(&petrelv1.GetTenantRequest{})},
-	"AdminService/SetRegistration":  {request: fixed(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN, RequestId: "r1"})},
+	"AdminService/GetTenant":       {request: fixed(&petrelv1.GetTenantRequest{})},
+	"AdminService/SetRegistration": {request: fixed(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN, RequestId: "r1"})},
+	"AdminService/SetProfileRules": {request: fixed(&petrelv1.SetProfileRulesRequest{Tenant: "ruled", Managed: []string{"fields.city", "handle"}, RequestId: "r1"})},
+	"AdminService/SetProfiles": {request: func(p *parties) proto.Message {
+		return &petrelv1.SetProfilesRequest{Profiles: []*petrelv1.ProfileChange{{User: p.name("bob"), DisplayName: new("Bob 海燕"), Fields: map[string]string{"city": "Bergen"}}}}
+	}, masks: []protoreflect.Name{"changed"}}, // by the first way
 	"AdminService/CreateInvitation": {request: fixed(&petrelv1.CreateInvitationRequest{RequestId: "r1"})},
 	"AdminService/SetPassword": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetPasswordRequest{User: p.name("bob"), Password: "correct horse battery", RequestId: "r1"}

@@ -22,19 +22,21 @@ import (
 //
 //	PETREL_EXISTENCE_N=2000 go test -v -run TestNoTimeTells ./test/authz
 func TestNoTimeTellsThatAConversationExists(t *testing.T) {
-	n, err := strconv.Atoi(os.Getenv("PETREL_EXISTENCE_N"))
-	if err != nil {
-		n = 3 // the test itself works
-	}
+	n := timesEach()
 	srv := imtest.Start(t, imtest.Options{})
 	w := newWorld(t, srv, "owner")
 	secrets := w.secrets()
 	w.suffix += "x"
 	p := newProber(t, srv, w.mint("", "outsider"))
-	list := questions(t, w, "conversation")
+	judgeTimes(t, p, questions(t, w, "conversation"), secrets[:2], n)
+}
+
+// judgeTimes asks each question n times about both of each pair, and fails where time tells which is which.
+func judgeTimes(t *testing.T, p *prober, list []question, pairs []pair, n int) {
+	t.Helper()
 	t.Logf("%-52s %-22s %6s %12s %12s %9s", "question", "about", "n", "median there", "median none", "p")
 	for _, q := range list {
-		for _, s := range secrets[:2] {
+		for _, s := range pairs {
 			there, none := q.times(p, s, n)
 			r, err := stats.MannWhitneyUTest(there, none, stats.LocationDiffers)
 			if err != nil {
@@ -42,11 +44,20 @@ func TestNoTimeTellsThatAConversationExists(t *testing.T) {
 			}
 			a, b := median(there), median(none)
 			t.Logf("%-52s %-22s %6d %9.1f µs %9.1f µs %9.4f", q.name, s.what, n, a, b, r.P)
-			if apart := (a - b) / b; r.P < 0.001/float64(2*len(list)) && max(apart, -apart) > 0.02 {
+			if apart := (a - b) / b; r.P < 0.001/float64(len(pairs)*len(list)) && max(apart, -apart) > 0.02 {
 				t.Errorf("%s about %s takes %.1f µs, about none %.1f µs (n = %d each, Mann-Whitney p = %.2g)", q.name, s.what, a, b, n, r.P)
 			}
 		}
 	}
+}
+
+// timesEach is how often each question is asked about each thing.
+func timesEach() int {
+	n, err := strconv.Atoi(os.Getenv("PETREL_EXISTENCE_N"))
+	if err != nil {
+		n = 3 // the test itself works
+	}
+	return n
 }
 
 // times asks n times about each of a pair, in random order, and returns how long the

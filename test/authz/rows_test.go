@@ -51,7 +51,7 @@ var methods = map[string]row{
 	auth + "Exchange": {same(&petrelv1.ExchangeRequest{Token: "x", Device: device("x")}), "US US US US US US US US US US"},
 
 	account + "GetAccount":        {same(&petrelv1.GetAccountRequest{}), ownAccount},
-	account + "UpdateAccount":     {same(&petrelv1.UpdateAccountRequest{DisplayName: "x"}), ownAccount},
+	account + "UpdateAccount":     {same(&petrelv1.UpdateAccountRequest{DisplayName: new("x")}), ownAccount},
 	account + "SetAddPolicy":      {same(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY}), ownAccount},
 	account + "SetForwardPolicy":  {same(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED}), ownAccount},
 	account + "SetPresencePolicy": {same(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_NOBODY}), ownAccount},
@@ -68,6 +68,12 @@ var methods = map[string]row{
 	account + "GetUser": {to(func(w *world) *petrelv1.GetUserRequest {
 		return &petrelv1.GetUserRequest{User: w.name("member2")}
 	}), "U ok ok ok ok ok U NU U U"},
+	account + "GetUser by handle": {to(func(w *world) *petrelv1.GetUserRequest {
+		return &petrelv1.GetUserRequest{Handle: w.handle()}
+	}), "U ok ok ok ok ok U NU U U"},
+	account + "GetUsers": {to(func(w *world) *petrelv1.GetUsersRequest {
+		return &petrelv1.GetUsersRequest{Users: []*petrelv1.UserVersion{{User: w.name("member2")}}, Conv: w.conv}
+	}), ownAccount}, // what the answer has for whom: TestWhoSeesAProfile
 	account + "GetSettings":    {same(&petrelv1.GetSettingsRequest{}), ownAccount},
 	account + "ChangeSettings": {same(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"a": "b"}}), ownAccount},
 
@@ -91,6 +97,9 @@ var methods = map[string]row{
 	convs + "DissolveGroup":   {to(func(w *world) *petrelv1.DissolveGroupRequest { return &petrelv1.DissolveGroupRequest{Conv: w.conv} }), ownerOnly},
 	convs + "GetConversation": {to(func(w *world) *petrelv1.GetConversationRequest { return &petrelv1.GetConversationRequest{Conv: w.conv} }), pastToo},
 	convs + "ListMembers":     {to(func(w *world) *petrelv1.ListMembersRequest { return &petrelv1.ListMembersRequest{Conv: w.conv} }), members},
+	convs + "ListMembers with profiles": {to(func(w *world) *petrelv1.ListMembersRequest {
+		return &petrelv1.ListMembersRequest{Conv: w.conv, Profiles: true}
+	}), members},
 
 	message + "Send":       {to(func(w *world) *petrelv1.Send { return w.send() }), members},
 	message + "GetHistory": {to(func(w *world) *petrelv1.GetHistory { return &petrelv1.GetHistory{Conv: w.conv} }), pastToo},
@@ -153,8 +162,12 @@ var methods = map[string]row{
 	admin + "LinkUser": {to(func(w *world) *petrelv1.LinkUserRequest {
 		return &petrelv1.LinkUserRequest{User: w.name("member2")}
 	}), "U U U U U U U U F US"}, // this server has no identity provider
-	admin + "GetTenant":        {same(&petrelv1.GetTenantRequest{}), operator},
-	admin + "SetRegistration":  {same(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN}), operator},
+	admin + "GetTenant":       {same(&petrelv1.GetTenantRequest{}), operator},
+	admin + "SetRegistration": {same(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN}), operator},
+	admin + "SetProfileRules": {same(&petrelv1.SetProfileRulesRequest{Tenant: "ruled", Managed: []string{"about"}}), operator},
+	admin + "SetProfiles": {to(func(w *world) *petrelv1.SetProfilesRequest {
+		return &petrelv1.SetProfilesRequest{Profiles: []*petrelv1.ProfileChange{{User: w.name("member2"), About: new("x")}}}
+	}), operator},
 	admin + "CreateInvitation": {same(&petrelv1.CreateInvitationRequest{}), operator},
 	admin + "CreateKey":        {same(&petrelv1.CreateKeyRequest{Name: "x", Scopes: []string{"server"}}), operator},
 	admin + "ListKeys":         {same(&petrelv1.ListKeysRequest{}), operator},
@@ -272,7 +285,7 @@ var frames = map[string]row{
 	"focus": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Focus{Focus: &petrelv1.SetFocus{All: true}}}), anySession},
 	// Nobody learns whether there is such a conversation.
 	"watch": {to(func(w *world) *petrelv1.ClientFrame {
-		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: []string{w.name("member2"), "nobody"}}}}
+		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: []string{w.name("member2"), "nobody"}, Conv: w.conv}}}
 	}), anySession},
 	"signal": {to(func(w *world) *petrelv1.ClientFrame {
 		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: &petrelv1.SendSignal{Conv: w.conv, Kind: "x"}}}

@@ -75,6 +75,21 @@ func newWorld(t *testing.T, srv *imtest.Server, caller string) *world {
 // name is the id of a user of this world.
 func (w *world) name(user string) string { return user + w.suffix }
 
+// handle is the one of member2, which this call makes.
+func (w *world) handle() string {
+	w.t.Helper()
+	h := fmt.Sprintf("handle.%d", worlds.Add(1))
+	w.setProfiles(&petrelv1.ProfileChange{User: w.name("member2"), Handle: &h})
+	return h
+}
+
+func (w *world) setProfiles(changes ...*petrelv1.ProfileChange) {
+	w.t.Helper()
+	if _, err := w.srv.Admin.SetProfiles(w.t.Context(), connect.NewRequest(&petrelv1.SetProfilesRequest{Profiles: changes})); err != nil {
+		w.t.Fatalf("set profiles: %v", err)
+	}
+}
+
 func device(id string) *petrelv1.DeviceRef { return &petrelv1.DeviceRef{Id: id} }
 
 // mint logs a user's device in; its id is the user's.
@@ -175,7 +190,7 @@ func (w *world) call(method string, request proto.Message) string {
 }
 
 func (w *world) hello() *petrelv1.Hello {
-	return &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: w.credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes"}}
+	return &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: w.credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes", "profiles"}}
 }
 
 // frame connects as the caller, says hello unless there is no credential, and

@@ -22,6 +22,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -94,8 +95,8 @@ var frames = []request{
 		}
 		return f
 	}},
-	{name: "watch of 200", paced: true, make: func(_ *town, turn int) proto.Message {
-		return &petrelv1.SetWatch{Users: named(1+turn%5*200, 200)}
+	{name: "watch of 200", paced: true, make: func(w *town, turn int) proto.Message {
+		return &petrelv1.SetWatch{Users: named(1+turn%5*200, 200), Conv: w.conv()}
 	}},
 	{name: "signal to 10,000", paced: true, make: func(w *town, _ int) proto.Message {
 		return &petrelv1.SendSignal{Conv: w.conv(), Kind: "typing"}
@@ -133,7 +134,7 @@ func change(w *town, turn int, users []string) proto.Message {
 var methods = []request{
 	{name: accounts + "GetAccount", make: fixed(&petrelv1.GetAccountRequest{})},
 	{name: accounts + "UpdateAccount", make: func(_ *town, turn int) proto.Message {
-		return &petrelv1.UpdateAccountRequest{DisplayName: fmt.Sprint("Anna ", turn), RequestId: newID()}
+		return &petrelv1.UpdateAccountRequest{DisplayName: new(fmt.Sprint("Anna ", turn)), RequestId: newID()}
 	}},
 	{name: accounts + "SetAddPolicy", make: func(_ *town, turn int) proto.Message {
 		return &petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy(1 + turn%2), RequestId: newID()}
@@ -146,6 +147,13 @@ var methods = []request{
 	}},
 	{name: accounts + "ListDevices", make: fixed(&petrelv1.ListDevicesRequest{})},
 	{name: accounts + "GetUser", make: func(_ *town, turn int) proto.Message { return &petrelv1.GetUserRequest{User: other(turn)} }},
+	{name: accounts + "GetUsers", make: func(w *town, turn int) proto.Message {
+		q := &petrelv1.GetUsersRequest{Conv: w.conv()}
+		for _, u := range named(1+turn%90*100, user.MaxProfiles) {
+			q.Users = append(q.Users, &petrelv1.UserVersion{User: u})
+		}
+		return q
+	}},
 	{name: accounts + "GetSettings", make: fixed(&petrelv1.GetSettingsRequest{})},
 	{name: accounts + "ChangeSettings", make: func(w *town, turn int) proto.Message {
 		return &petrelv1.ChangeSettingsRequest{Conv: w.small[turn%groups].Conv.String(), Values: map[string]string{"draft": fmt.Sprint(turn)}, RequestId: newID()}
@@ -161,7 +169,7 @@ var methods = []request{
 	}},
 	{name: conversations + "GetConversation", make: func(w *town, _ int) proto.Message { return &petrelv1.GetConversationRequest{Conv: w.conv()} }},
 	{name: conversations + "ListMembers", make: func(w *town, _ int) proto.Message {
-		return &petrelv1.ListMembersRequest{Conv: w.conv(), After: string(userName(4000))}
+		return &petrelv1.ListMembersRequest{Conv: w.conv(), After: string(userName(4000)), Profiles: true}
 	}},
 	{name: texts + "ListReceipts", make: func(w *town, _ int) proto.Message {
 		return &petrelv1.ListReceiptsRequest{Conv: w.conv(), After: string(userName(4000))}
@@ -332,7 +340,7 @@ func connect(b *testing.B, srv *imtest.Server, token string) *wiretest.Conn {
 	c, err := wiretest.Open(b.Context(), wiretest.Options{URL: srv.URL(wire.WebSocket), Codec: wire.JSON})
 	if err == nil {
 		b.Cleanup(func() { _ = c.Close() }) // the benchmark is over
-		err = c.Hello(b.Context(), &petrelv1.Hello{VersionMin: wiretest.Version, VersionMax: wiretest.Version, Token: token, Device: "laptop", Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "notes", "presence", "personal", "mentions", "large"}})
+		err = c.Hello(b.Context(), &petrelv1.Hello{VersionMin: wiretest.Version, VersionMax: wiretest.Version, Token: token, Device: "laptop", Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "notes", "presence", "personal", "mentions", "large", "profiles"}})
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -32,7 +32,7 @@ func (s *session) accountCommand(a args) bool {
 		r, err := invoke[petrelv1.GetAccountRequest, petrelv1.Account](s, "AccountService/GetAccount", &petrelv1.GetAccountRequest{})
 		s.reply(err, "%s", accountText(r))
 	case "name":
-		r, err := invoke[petrelv1.UpdateAccountRequest, petrelv1.Account](s, "AccountService/UpdateAccount", &petrelv1.UpdateAccountRequest{DisplayName: a.body(), RequestId: request})
+		r, err := invoke[petrelv1.UpdateAccountRequest, petrelv1.Account](s, "AccountService/UpdateAccount", &petrelv1.UpdateAccountRequest{DisplayName: new(a.body()), RequestId: request})
 		s.reply(err, "%s", accountText(r))
 	case "presence":
 		policy := petrelv1.PresencePolicy(petrelv1.PresencePolicy_value["PRESENCE_POLICY_"+strings.ToUpper(a.word(1))])
@@ -130,6 +130,9 @@ func (s *session) jwt(values map[string]string) string {
 				claims[name] = n
 			}
 		}
+	}
+	if shown, ok := values["name"]; ok {
+		claims["name"] = shown
 	}
 	b, err := json.Marshal(claims)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -128,7 +129,7 @@ func (s *session) reply(err error, format string, a ...any) {
 
 // callJSON calls a method with a JSON text, over the connection or by plain
 // HTTP as curl does. In the text and in the answer <g1> stands for the id of a
-// conversation; times are not shown.
+// conversation and <v1> for the version of a profile; times are not shown.
 func (s *session) callJSON(a args, overHTTP bool) {
 	s.w.t.Helper()
 	method, q := a.word(1), "{}"
@@ -137,7 +138,11 @@ func (s *session) callJSON(a args, overHTTP bool) {
 	}
 	if len(a.bodies) > 0 {
 		q = idMark.ReplaceAllStringFunc(a.bodies[0], func(m string) string {
-			conv, _ := s.w.resolve(s.user, m[1:len(m)-1])
+			name := m[1 : len(m)-1]
+			if version, ok := s.w.versionNamed(name); ok {
+				return version
+			}
+			conv, _ := s.w.resolve(s.user, name)
 			return conv
 		})
 	}
@@ -159,7 +164,9 @@ func (s *session) postJSON(method, q string) {
 		s.w.fatalf("%s: %v", method, err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if t := s.token(); t != "" {
+	if s.user == nil {
+		r.Header.Set("Authorization", "Bearer "+s.w.nodes[0].Key())
+	} else if t := s.token(); t != "" {
 		r.Header.Set("Authorization", "Bearer "+t)
 	}
 	a, err := s.w.http.Do(r)
@@ -179,8 +186,9 @@ func (s *session) postJSON(method, q string) {
 }
 
 var (
-	convMark = regexp.MustCompile(`"[dgi][A-Za-z0-9_-]{20}"`)
-	timeMark = regexp.MustCompile(`("[A-Za-z]*Ms":)"\d+"`)
+	convMark    = regexp.MustCompile(`"[dgi][A-Za-z0-9_-]{20}"`)
+	timeMark    = regexp.MustCompile(`("[A-Za-z]*Ms":)("\d+"|\d+)`)
+	versionMark = regexp.MustCompile(`"(version|peerProfile|profiles)":("[^"]*"|\[[^\]]*\])`)
 )
 
 // jsonText is an answer with names for ids, without times and spaces.
@@ -192,5 +200,38 @@ func (s *session) jsonText(answer string) string {
 	text := convMark.ReplaceAllStringFunc(b.String(), func(m string) string {
 		return `"<` + s.w.nameOf(s.user, m[1:len(m)-1]) + `>"`
 	})
+	text = versionMark.ReplaceAllStringFunc(text, func(m string) string {
+		key, values, _ := strings.Cut(m, ":")
+		return key + ":" + quotedText.ReplaceAllStringFunc(values, func(v string) string {
+			if v == `""` { // of a user who does not exist
+				return v
+			}
+			return `"<` + s.w.nameOfVersion(v[1:len(v)-1]) + `>"`
+		})
+	})
 	return timeMark.ReplaceAllString(text, `$1"-"`)
+}
+
+// quotedText is a text of JSON that has no quotes in it.
+var quotedText = regexp.MustCompile(`"[^"]*"`)
+
+// nameOfVersion is what a file calls the version of a profile, which is another one in each
+// run: v1, v2, … in the order in which clients are told of them.
+func (w *world) nameOfVersion(version string) string {
+	i := slices.Index(w.versions, version)
+	if i < 0 {
+		i = len(w.versions)
+		w.versions = append(w.versions, version)
+	}
+	return "v" + itoa(i+1)
+}
+
+// versionNamed is the version of a profile that a file calls v1.
+func (w *world) versionNamed(name string) (string, bool) {
+	digits, ok := strings.CutPrefix(name, "v")
+	i, err := strconv.Atoi(digits)
+	if !ok || err != nil || i < 1 || i > len(w.versions) {
+		return "", false
+	}
+	return w.versions[i-1], true
 }

@@ -55,7 +55,11 @@ func (s *session) command(a args) {
 	case "signal":
 		s.signal(a)
 	case "watch":
-		s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: a.words[1:]}}})
+		watch := &petrelv1.SetWatch{Users: a.words[1:]}
+		if name, ok := a.values["in"]; ok {
+			watch.Conv, _ = s.w.resolve(s.user, name)
+		}
+		s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: watch}})
 	case "call":
 		s.callJSON(a, false)
 	case "hello":
@@ -373,6 +377,8 @@ func (w *world) admin(a args) {
 		}
 	case "disable", "enable", "passwd", "mint":
 		err = w.operate(s, a)
+	case "http":
+		s.callJSON(a, true)
 	case "revoke":
 		u := w.user(a.word(1))
 		var r *connect.Response[petrelv1.RevokeTokensResponse]

@@ -114,6 +114,9 @@ func (s *session) renderEvents(e *petrelv1.Events) {
 		case x.LastMs > 0:
 			l += " seen"
 		}
+		if x.Profile != "" {
+			l += " profile=" + s.w.nameOfVersion(x.Profile)
+		}
 		s.put("%s", l)
 	}
 	for _, r := range e.Receipts {
@@ -426,6 +429,9 @@ func (s *session) stateText(c *petrelv1.ConvState) string {
 	l += fmt.Sprintf(" unread=%d", s.unread(c)) + mentionsText(c.Mentions)
 	if c.MentionsMissing {
 		l += " mentions missing"
+	}
+	if c.PeerProfile != "" {
+		l += " profile=" + s.w.nameOfVersion(c.PeerProfile)
 	}
 	return l
 }

@@ -37,6 +37,7 @@ type world struct {
 	order    []string // of sessions, as they came up
 	ledger   *ledger
 	lastK    int
+	versions []string     // of profiles, as clients were told of them
 	offers   []string     // capabilities of the hellos from now on
 	http     *http.Client // of API calls
 	spare    string       // folder, or database, with the copy that "backup" made
