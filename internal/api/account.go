@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -22,6 +24,14 @@ func (s *Server) GetAccount(ctx context.Context, _ *petrelv1.GetAccountRequest) 
 // UpdateAccount changes the caller's profile. Spec: P-14.1.
 func (s *Server) UpdateAccount(ctx context.Context, r *petrelv1.UpdateAccountRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
+	if err := s.store(ctx, proto.Size(r)); err != nil {
+		return nil, err
+	}
+	if r.GetHandle() != "" { // handle_taken would tell for nothing which names exist
+		if err := s.takeLookUp(ctx, a, handleName(r.GetHandle())); err != nil {
+			return nil, err
+		}
+	}
 	i, p, err := s.users.UpdateAccount(ctx, a, &user.ProfileChange{DisplayName: r.DisplayName, About: r.About,
 		Handle: r.Handle, Fields: r.Fields, Visibility: visibility(r.Visibility)})
 	if err == nil {

@@ -155,7 +155,7 @@ var table = map[string]method{
 	"petrel.v1.AdminService/SetProfileRules": {serve: unary((*Server).SetProfileRules), access: aKey,
 		scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/SetProfiles": {serve: unary(inTenant((*Server).SetProfiles)), access: aKey,
-		scope: scopeUsers, repeat: natural},
+		scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/CreateInvitation": {serve: unary((*Server).CreateInvitation), access: aKey,
 		scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/RevokeDevice": {serve: unary(ofUser((*Server).AdminRevokeDevice)), access: aKey,

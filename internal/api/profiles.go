@@ -17,13 +17,9 @@ func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petr
 	a := identity(ctx).Account
 	name := im.User(r.User)
 	if r.Handle != "" {
-		name = im.User("@" + r.Handle) // no user id: a look-up of its own
+		name = handleName(r.Handle)
 	}
-	n, wait, err := s.route.TakeLookUps(ctx, a, []im.User{name})
-	if err == nil && n == 0 {
-		err = &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
-	}
-	if err != nil {
+	if err := s.takeLookUp(ctx, a, name); err != nil {
 		return nil, err
 	}
 	i, p, err := s.users.Find(ctx, a.Tenant, im.User(r.User), r.Handle)
@@ -31,6 +27,18 @@ func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petr
 		return nil, err
 	}
 	return account(i, p), nil
+}
+
+// handleName is the name by which a look-up of a handle is counted. It is no user id.
+func handleName(handle string) im.User { return im.User("@" + handle) }
+
+// takeLookUp counts one look-up. Codes: rate_limited, and those of the router.
+func (s *Server) takeLookUp(ctx context.Context, a im.Account, name im.User) error {
+	later, wait, err := s.route.TakeLookUps(ctx, a, []im.User{name})
+	if err == nil && len(later) > 0 {
+		err = &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+	}
+	return err
 }
 
 // GetUsers tells the profiles whose versions differ from those that the caller has. Spec: P-14.2, P-14.4.
@@ -60,18 +68,18 @@ func (s *Server) GetUsers(ctx context.Context, r *petrelv1.GetUsersRequest) (*pe
 	}
 	res := &petrelv1.GetUsersResponse{}
 	if len(strangers) > 0 {
-		n, wait, err := s.route.TakeLookUps(ctx, a, strangers)
+		later, wait, err := s.route.TakeLookUps(ctx, a, strangers)
 		switch {
 		case err != nil:
 			return nil, err
-		case n == 0 && len(strangers) == len(users):
+		case len(later) == len(users):
 			return nil, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 		}
-		for _, u := range strangers[n:] {
-			res.Later = append(res.Later, string(u))
+		for _, i := range later {
+			res.Later = append(res.Later, string(strangers[i]))
 		}
 		res.RetryAfterMs = uint32(wait / time.Millisecond)
-		users = without(users, strangers[n:])
+		users = without(users, res.Later)
 	}
 	list, err := s.users.Profiles(ctx, a, users)
 	if err != nil {
@@ -109,9 +117,9 @@ func namedUsers(list []*petrelv1.UserVersion) (users []im.User, has map[im.User]
 }
 
 // without returns users without those that are left out, which are in the same order.
-func without(users, left []im.User) (rest []im.User) {
+func without(users []im.User, left []string) (rest []im.User) {
 	for _, u := range users {
-		if len(left) > 0 && left[0] == u {
+		if len(left) > 0 && left[0] == string(u) {
 			left = left[1:]
 			continue
 		}

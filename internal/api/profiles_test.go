@@ -63,7 +63,7 @@ func TestGetUsersAnswersWhatDiffers(t *testing.T) {
 		for what, body := range map[string]string{
 			"nobody": ask(first, ""), "a user twice": ask(first, "", ref("u00", ""), ref("u00", "")),
 			"no user id": ask(first, "", ref("a b", "")),
-			"101 users": ask(first, "", strings.Split(strings.Repeat(ref("u00", "")+" ", 101), " ")[:101]...),
+			"101 users":  ask(first, "", strings.Split(strings.Repeat(ref("u00", "")+" ", 101), " ")[:101]...),
 		} {
 			if !strings.Contains(body, "invalid") {
 				t.Errorf("%s: %s", what, body)

@@ -106,6 +106,9 @@ func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code,
 	if err == nil {
 		recordChange(ctx, "disabled", yesNo(was.Disabled), yesNo(i.Disabled))
 	}
+	if err == nil {
+		s.o.UserChanged(a) // a disabled user has no profile
+	}
 	if err == nil && code != "" {
 		_, err = s.o.CloseUser(ctx, a, code)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // blank are characters that Unicode calls letters or symbols, but that are invisible.
-const blank = "\u115f\u1160\u2800\u3164\uffa0"
+const blank = "\u115f\u1160\u2800\u3164\uffa0\U0001d159"
 
 // CheckShown refuses a display name or a title that is longer than limit, in bytes, that is not UTF-8, or that is
 // not readable: it has a control character, a line break or a control of direction, or only blanks and invisible

@@ -130,22 +130,26 @@ func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 		if r.version != t.rechecks {
 			continue
 		}
-		renamed := t.known && t.profile != r.profile
+		was, renamed := t.profile, t.known && t.profile != r.profile
 		t.profile = r.profile
 		if !t.known || t.policy != r.policy {
 			p.setPolicy(s, t, r.policy)
 		}
 		if renamed {
-			s.tellProfile(t)
+			s.tellProfile(t, was)
 		}
 	}
 }
 
-// tellProfile queues the presence of t, with a new version of the profile, for those of its watchers who are told of
-// profiles. Spec: P-14.5.
-func (s *step) tellProfile(t *target) {
+// tellProfile queues the presence of t for those of its watchers who are told of profiles, and who had another version
+// before. Others must not learn that a field has changed that they do not see. Spec: P-14.5.
+func (s *step) tellProfile(t *target, was user.ProfileVersions) {
 	for _, x := range t.watchers {
-		if x.told && x.view != untold {
+		differs := t.profile.ForOthers != was.ForOthers
+		if x.w.out.Account == t.account {
+			differs = t.profile.Own != was.Own
+		}
+		if differs && x.told && x.view != untold {
 			s.tell(x)
 		}
 	}

@@ -40,6 +40,7 @@ type accounts struct {
 	mu       sync.Mutex
 	policies map[im.User]user.PresencePolicy // of those who exist
 	profiles map[im.User]string
+	hidden   string   // a part of profiles that others do not see
 	peers    []string // keys of the table Peers
 	seen     map[im.User]uint64
 	blocks   map[im.ConvID][]*storepb.Block

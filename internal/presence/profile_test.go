@@ -30,7 +30,7 @@ func (s *accounts) versions(u im.User) user.ProfileVersions {
 	if v == "" {
 		return user.ProfileVersions{}
 	}
-	return user.ProfileVersions{ForOthers: v, Own: "own " + v}
+	return user.ProfileVersions{ForOthers: v, Own: "own " + v + s.hidden}
 }
 
 // rename gives a user another version of the profile, as an update that one node has made.
@@ -88,6 +88,11 @@ func TestWatchersLearnNewProfiles(t *testing.T) {
 		w.rename(w.nodes[0], "bob", "2")
 		pass(time.Second)
 		carol.want("after no change", "")
+		w.store.hidden = "!"
+		w.rename(w.nodes[0], "bob", "2")
+		pass(time.Second)
+		carol.want("after a hidden change", "")
+		bob.want("after his hidden change", "bob on as own 2!")
 		w.peers("bob", "stranger")
 		w.nodes[0].Wrote(im.Account{Tenant: im.DefaultTenant, User: "bob"}, "stranger")
 		pass(time.Second)

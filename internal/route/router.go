@@ -38,7 +38,7 @@ type Options struct {
 	IsNamed func(ctx context.Context, a im.Account) (bool, error)
 
 	// LookUps counts look-ups of users, at the owner of the asker's inbox. nil: all are allowed.
-	LookUps func(by im.Account, users []im.User) (n int, wait time.Duration)
+	LookUps func(by im.Account, users []im.User) (later []int, wait time.Duration)
 
 	// Cluster tells which node owns which feed; Bus, Streams and Nodes lead there.
 	// nil: there are no other nodes.
@@ -56,7 +56,7 @@ type Router struct {
 	moving  *tasks   // moves of cursors whose owner is not here
 	inboxes func(ctx context.Context, ow *conv.Owner) error
 	isNamed func(ctx context.Context, a im.Account) (bool, error)
-	lookUps func(by im.Account, users []im.User) (n int, wait time.Duration)
+	lookUps func(by im.Account, users []im.User) (later []int, wait time.Duration)
 }
 
 // New makes a Router, and connects cs with the owners on other nodes. It
@@ -69,7 +69,7 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 		o.AwaitInboxes = func(context.Context, *conv.Owner) error { return nil }
 	}
 	if o.LookUps == nil {
-		o.LookUps = func(_ im.Account, users []im.User) (int, time.Duration) { return len(users), 0 }
+		o.LookUps = func(im.Account, []im.User) ([]int, time.Duration) { return nil, 0 }
 	}
 	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
 	r := &Router{
@@ -241,9 +241,9 @@ func (r *Router) awaitInboxes(ow *conv.Owner, ctx context.Context, _ conv.Query,
 	return &convpb.Awaited{}, r.inboxes(ctx, ow)
 }
 
-// TakeLookUps counts look-ups of users by an account. It returns how many of them, the first ones, the account may
-// look up, and how long to wait for the next one if that are not all. Codes: those of Ask. Spec: P-14.4.
-func (r *Router) TakeLookUps(ctx context.Context, by im.Account, users []im.User) (n int, wait time.Duration,
+// TakeLookUps counts look-ups of users by an account. It returns the places of those for whom no look-up is left, and
+// how long to wait for the next one then. Codes: those of Ask. Spec: P-14.4.
+func (r *Router) TakeLookUps(ctx context.Context, by im.Account, users []im.User) (later []int, wait time.Duration,
 	err error) {
 	q := &convpb.TakeLookUps{}
 	for _, u := range users {
@@ -251,7 +251,10 @@ func (r *Router) TakeLookUps(ctx context.Context, by im.Account, users []im.User
 	}
 	inbox := im.Key{Tenant: by.Tenant, Conv: r.IDs().Inbox(by.Tenant, by.User)}
 	taken, err := Ask(ctx, r, conv.Query{Conv: inbox, User: by.User}, r.takeLookUps, q)
-	return int(taken.GetUsers()), time.Duration(taken.GetRetryAfterMs()) * time.Millisecond, err
+	for _, i := range taken.GetLater() {
+		later = append(later, int(i))
+	}
+	return later, time.Duration(taken.GetRetryAfterMs()) * time.Millisecond, err
 }
 
 func (r *Router) takeLookUps(_ *conv.Owner, _ context.Context, by conv.Query,
@@ -260,6 +263,10 @@ func (r *Router) takeLookUps(_ *conv.Owner, _ context.Context, by conv.Query,
 	for i, u := range q.Users {
 		users[i] = im.User(u)
 	}
-	n, wait := r.lookUps(im.Account{Tenant: by.Conv.Tenant, User: by.User}, users)
-	return &convpb.LookUpsTaken{Users: uint32(n), RetryAfterMs: uint32(wait.Milliseconds())}, nil
+	later, wait := r.lookUps(im.Account{Tenant: by.Conv.Tenant, User: by.User}, users)
+	taken := &convpb.LookUpsTaken{RetryAfterMs: uint32(wait.Milliseconds())}
+	for _, i := range later {
+		taken.Later = append(taken.Later, uint32(i))
+	}
+	return taken, nil
 }

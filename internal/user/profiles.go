@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -26,6 +27,7 @@ const (
 	maxFieldName    = 32  // bytes
 	maxFieldValue   = 512 // bytes
 	maxManaged      = 64
+	maxVisibility   = 64 // fields with a visibility
 	maxProfileBatch = 1000
 )
 
@@ -66,7 +68,11 @@ var manageable = []string{"about", "avatar", "display_name", "fields", "handle"}
 func (us *Users) SetProfileRules(ctx context.Context, tenant string, managed []string) (TenantInfo, error) {
 	for _, field := range managed {
 		name, custom := strings.CutPrefix(field, fieldPrefix)
-		if custom && (name == "" || len(name) > maxFieldName) || !custom && !slices.Contains(manageable, field) {
+		if custom {
+			if err := checkFieldName(name); err != nil {
+				return TenantInfo{}, err
+			}
+		} else if !slices.Contains(manageable, field) {
 			return TenantInfo{}, im.Errorf(im.CodeInvalid, "managed has fields of %s, and fields.NAME, not %.64q",
 				strings.Join(manageable, ", "), field)
 		}
@@ -81,21 +87,13 @@ func (us *Users) SetProfileRules(ctx context.Context, tenant string, managed []s
 
 // mayChange refuses a change by a user of fields that only the back end changes. Codes: forbidden. Spec: P-14.6.
 func (us *Users) mayChange(ctx context.Context, t im.Tenant, ch *ProfileChange) error {
-	name, err := us.TenantName(ctx, t)
-	if err != nil {
-		return err
-	}
-	value, err := us.store.Record(ctx, store.Tenants, 0, []byte(name))
-	if err != nil {
-		return err
-	}
-	rec, err := parseTenant(value)
+	rec, err := us.tenantRecord(ctx, t)
 	if err != nil {
 		return err
 	}
 	refuse := func(field string) error {
 		if slices.Contains(rec.Managed, field) {
-			return im.Errorf(im.CodeForbidden, "only the application changes %.64s", field)
+			return im.Errorf(im.CodeForbidden, "only the application changes %.64q", field)
 		}
 		return nil
 	}
@@ -109,7 +107,29 @@ func (us *Users) mayChange(ctx context.Context, t im.Tenant, ch *ProfileChange) 
 			return err
 		}
 	}
+	for field := range ch.Visibility {
+		err := refuse(field)
+		if strings.HasPrefix(field, fieldPrefix) {
+			err = cmp.Or(err, refuse("fields"))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// tenantRecord reads the record of a tenant.
+func (us *Users) tenantRecord(ctx context.Context, t im.Tenant) (*storepb.Tenant, error) {
+	name, err := us.TenantName(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	value, err := us.store.Record(ctx, store.Tenants, 0, []byte(name))
+	if err != nil {
+		return nil, err
+	}
+	return parseTenant(value)
 }
 
 // fieldPrefix stands before the name of a field of the application, where the other fields have names too.
@@ -136,11 +156,11 @@ func (ch *ProfileChange) check() error {
 		}
 	}
 	for name, value := range ch.Fields {
-		if err := im.CheckShown("the name of a field", name, maxFieldName); err != nil {
+		if err := checkFieldName(name); err != nil {
 			return err
 		}
-		if name == "" {
-			return im.Errorf(im.CodeInvalid, "the name of a field is empty")
+		if strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+			return im.Errorf(im.CodeInvalid, "the value of a field has no control characters but line feeds and tabs")
 		}
 		if len(value) > maxFieldValue || !utf8.ValidString(value) {
 			return im.Errorf(im.CodeInvalid, "the value of a field has at most %d bytes of UTF-8", maxFieldValue)
@@ -148,7 +168,11 @@ func (ch *ProfileChange) check() error {
 	}
 	for field, v := range ch.Visibility {
 		name, custom := strings.CutPrefix(field, fieldPrefix)
-		if custom && (name == "" || len(name) > maxFieldName) || !custom && !slices.Contains(hideable, field) {
+		if custom {
+			if err := checkFieldName(name); err != nil {
+				return err
+			}
+		} else if !slices.Contains(hideable, field) {
 			return im.Errorf(im.CodeInvalid, "visibility is that of %s, or of fields.NAME, not of %.64q",
 				strings.Join(hideable, ", "), field)
 		}
@@ -160,6 +184,14 @@ func (ch *ProfileChange) check() error {
 		}
 	}
 	return nil
+}
+
+// checkFieldName refuses a text that is no name of a field of the application. Codes: invalid.
+func checkFieldName(name string) error {
+	if name == "" {
+		return im.Errorf(im.CodeInvalid, "the name of a field is empty")
+	}
+	return im.CheckShown("the name of a field", name, maxFieldName)
 }
 
 // hideable are the fields that a user may hide, beside those of the application.
@@ -197,11 +229,12 @@ func (ch *ProfileChange) apply(u *storepb.User) error {
 	maps.Copy(seen, ch.Visibility)
 	u.Visibility = nil
 	for _, field := range slices.Sorted(maps.Keys(seen)) {
-		name, custom := strings.CutPrefix(field, fieldPrefix)
-		there := !custom || slices.ContainsFunc(u.Fields, func(f *storepb.ProfileField) bool { return f.Name == name })
-		if v := seen[field]; there && v > SeenByEverybody {
+		if v := seen[field]; v > SeenByEverybody { // also of a field that is not there yet
 			u.Visibility = append(u.Visibility, &storepb.FieldVisibility{Field: field, Visible: uint32(v)})
 		}
+	}
+	if len(u.Visibility) > maxVisibility {
+		return im.Errorf(im.CodeInvalid, "a profile has at most %d fields with a visibility", maxVisibility)
 	}
 	return nil
 }
@@ -327,7 +360,11 @@ func (us *Users) UpdateAccount(ctx context.Context, a im.Account, ch *ProfileCha
 // changeProfile changes the profile in a user's record, which the caller puts. Codes: invalid, handle_taken.
 func (c *change) changeProfile(ctx context.Context, a im.Account, u *storepb.User, ch *ProfileChange) error {
 	if ch.Handle != nil && *ch.Handle != u.Handle {
-		if err := c.moveHandle(ctx, a, u.Handle, *ch.Handle); err != nil {
+		rec, err := c.us.tenantRecord(ctx, a.Tenant)
+		if err == nil {
+			err = c.moveHandle(ctx, a, u.Handle, *ch.Handle, rec.StrictIds)
+		}
+		if err != nil {
 			return err
 		}
 	}

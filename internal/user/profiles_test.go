@@ -52,6 +52,7 @@ func TestProfileHasBounds(t *testing.T) {
 		"a long name":                {Fields: map[string]string{strings.Repeat("n", 33): "x"}},
 		"no name":                    {Fields: map[string]string{"": "x"}},
 		"a long value":               {Fields: map[string]string{"field 1": strings.Repeat("v", 513)}},
+		"a control character":        {Fields: map[string]string{"field 1": "a\x1b[2J"}},
 		"a value that is no UTF-8":   {Fields: map[string]string{"field 1": "\xff"}},
 		"an unknown field":           {Visibility: map[string]user.Visibility{"password": user.SeenByNobody}},
 		"an unknown visibility":      {Visibility: map[string]user.Visibility{"about": 4}},
@@ -94,6 +95,11 @@ func TestHiddenFieldsAreNotSeen(t *testing.T) {
 	}
 	if own.About != "birds" || own.Fields["team"] != "sea" || len(own.Visibility) != 2 || own.Version == hidden.Version {
 		t.Errorf("alice sees %+v of herself", own)
+	}
+	update(&user.ProfileChange{Fields: map[string]string{"team": ""}})
+	update(&user.ProfileChange{Fields: map[string]string{"team": "sea"}})
+	if now := w.seen("bob"); len(now.Fields) != 0 {
+		t.Errorf("bob sees a hidden field that came back: %+v", now)
 	}
 	about = "fish"
 	if now := update(&user.ProfileChange{About: &about}); now.Version == own.Version {
@@ -151,13 +157,32 @@ func TestHandleIsOfOneUser(t *testing.T) {
 	if found("sea.bird") != "" {
 		t.Error("a hidden handle is found")
 	}
+	_, err = w.users.Create(ctx, "", []im.User{"sea.bird"}) // whose id is her handle
+	w.no(err)
+	w.no(set(im.Account{Tenant: im.DefaultTenant, User: "sea.bird"}, "sea.bird"))
+	_, _, err = w.users.UpdateAccount(ctx, im.Account{Tenant: im.DefaultTenant, User: "sea.bird"}, &user.ProfileChange{Visibility: map[string]user.Visibility{"handle": user.SeenByEverybody}})
+	w.no(err)
+	if found("sea.bird") != "sea.bird" || w.seen("alice").Handle != "" {
+		t.Errorf("the handle finds %q, and alice has %q", found("sea.bird"), w.seen("alice").Handle)
+	}
+	w.wantCode("the id of another user", set(alice, "sea.bird"), im.CodeHandleTaken)
+	w.no(set(alice, "sea.gull"))
+	_, err = w.users.Create(ctx, "", []im.User{"ALICE"})
+	w.no(err)
 	w.no(set(alice, "petrels"))
-	w.no(set(bob, "sea.bird"))
+	w.no(set(bob, "sea.gull"))
 	w.no(set(bob, ""))
-	w.no(set(alice, "sea.bird"))
-	_, err = w.users.Register(ctx, user.Newcomer{User: "sea.bird", Password: "correct horse battery"}, user.DeviceRef{ID: "d"}, netip.Addr{})
+	w.no(set(alice, "sea.gull"))
+	_, err = w.users.Register(ctx, user.Newcomer{User: "sea.gull", Password: "correct horse battery"}, user.DeviceRef{ID: "d"}, netip.Addr{})
 	w.wantCode("an id like a handle", err, im.CodeUserExists)
 	w.wantCode("carol's handle of her own id is hers", set(bob, "carol"), im.CodeHandleTaken)
+	w.no(set(bob, "5ea.gul1"))
+	w.no(set(bob, ""))
+	strict := true
+	_, err = w.users.SetRegistration(ctx, "", user.Open, &strict)
+	w.no(err)
+	w.wantCode("a handle that reads as another one", set(bob, "5ea.gul1"), im.CodeHandleTaken)
+	w.wantCode("a handle that reads as an id", set(bob, "_carol"), im.CodeHandleTaken)
 }
 
 // The back end sets many profiles at once, all or none, and a repeat changes nothing. Fields that only the back end
@@ -204,6 +229,7 @@ func TestBackEndSetsProfiles(t *testing.T) {
 	u0 := im.Account{Tenant: im.DefaultTenant, User: "u000"}
 	for what, ch := range map[string]*user.ProfileChange{
 		"the name": shown("Mallory"), "the handle": handle("mallory"), "a field": {Fields: map[string]string{"team": "x"}},
+		"who sees the handle": {Visibility: map[string]user.Visibility{"handle": user.SeenByNobody}},
 	} {
 		_, _, err := w.users.UpdateAccount(ctx, u0, ch)
 		w.wantCode(what, err, im.CodeForbidden)
@@ -211,6 +237,11 @@ func TestBackEndSetsProfiles(t *testing.T) {
 	about := "mine"
 	_, _, err = w.users.UpdateAccount(ctx, u0, &user.ProfileChange{About: &about, Fields: map[string]string{"hobby": "x"}})
 	w.no(err)
+	_, err = w.users.SetRegistration(ctx, "", user.Open, nil)
+	w.no(err)
+	newcomer := user.Newcomer{User: "newcomer", Password: "correct horse battery", DisplayName: "Nina"}
+	_, err = w.users.Register(ctx, newcomer, user.DeviceRef{ID: "d"}, netip.Addr{})
+	w.wantCode("a name at the registration", err, im.CodeForbidden)
 	_, err = w.users.SetProfiles(ctx, im.DefaultTenant, users[:1], []*user.ProfileChange{shown("Anna")})
 	w.no(err)
 	_, err = w.users.SetProfileRules(ctx, "", []string{"fields"})
@@ -229,20 +260,18 @@ func TestLookUpsCountDistinctUsers(t *testing.T) {
 	for i := range 40 {
 		users = append(users, im.User(fmt.Sprint("u", i)))
 	}
-	if n, wait := w.users.TakeLookUps(alice, users[:20]); n != 20 || wait != 0 {
-		t.Fatalf("of 20 users %d may be looked up, then in %s", n, wait)
+	if later, wait := w.users.TakeLookUps(alice, users[:20]); len(later) != 0 || wait != 0 {
+		t.Fatalf("of 20 users %v have to wait for %s", later, wait)
 	}
-	if n, wait := w.users.TakeLookUps(alice, users); n != 30 || wait != 2*time.Second {
-		t.Errorf("of 40 users, 20 of them again, %d may be looked up, and the next in %s; want 30 and 2s", n, wait)
+	if later, wait := w.users.TakeLookUps(alice, users); fmt.Sprint(later) != "[30 31 32 33 34 35 36 37 38 39]" || wait != 2*time.Second {
+		t.Errorf("of 40 users, 20 of them again, %v have to wait for %s; want the last ten, 2s", later, wait)
 	}
-	if n, _ := w.users.TakeLookUps(alice, users[:30]); n != 30 {
-		t.Errorf("of 30 users who were looked up %d may be looked up again", n)
+	again := slices.Concat(users[35:], users[:30])
+	if later, _ := w.users.TakeLookUps(alice, again); fmt.Sprint(later) != "[0 1 2 3 4]" {
+		t.Errorf("of 5 new users and 30 who were looked up %v have to wait", later)
 	}
-	if _, wait := w.users.TakeLookUps(alice, nil); wait != 2*time.Second {
-		t.Errorf("the next look-up comes in %s, want 2s", wait)
-	}
-	if n, _ := w.users.TakeLookUps(im.Account{Tenant: im.DefaultTenant, User: "bob"}, users); n != 30 {
-		t.Errorf("another user may look up %d", n)
+	if later, _ := w.users.TakeLookUps(im.Account{Tenant: im.DefaultTenant, User: "bob"}, users); len(later) != 10 {
+		t.Errorf("of another user's 40 look-ups %d have to wait, want 10", len(later))
 	}
 }
 

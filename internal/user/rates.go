@@ -65,27 +65,26 @@ func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
 const lookedUp = time.Hour
 
 // TakeLookUps counts look-ups of users by an account: a user whom it has looked up in the last hour costs nothing. It
-// returns how many of them, the first ones, it may look up, and how long to wait for the next look-up if that are not
-// all. Without users it returns how long to wait for one. The node that owns the inbox of the account counts, so there
-// is one counter for all nodes. Spec: P-8.9, P-14.4.
-func (us *Users) TakeLookUps(by im.Account, users []im.User) (n int, wait time.Duration) {
+// returns the places of those for whom no look-up is left, and how long to wait for the next one then. The node that
+// owns the inbox of the account counts, so there is one counter for all nodes. Spec: P-8.9, P-14.4.
+func (us *Users) TakeLookUps(by im.Account, users []im.User) (later []int, wait time.Duration) {
 	now, limit := us.now(), perMinute(us.o.Rates.LookUps)
-	key, once := userKey{what: rateLookUp, user: by}, rate.Per(1, lookedUp, 1)
+	all := rate.Claim[userKey]{Key: userKey{what: rateLookUp, user: by}, Limit: limit}
+	once := rate.Per(1, lookedUp, 1)
 	for i, u := range users {
 		k := namedKey{by, u}
-		if us.rates.named.Ready(now, k, once) != nil {
-			continue // counted
+		switch {
+		case us.rates.named.Ready(now, k, once) != nil: // counted
+		case us.rates.users.TakeAll(now, all) != nil:
+			later = append(later, i)
+		default:
+			_ = us.rates.named.Take(now, k, once)
 		}
-		if wait := us.rates.users.Wait(now, 0, rate.Claim[userKey]{Key: key, Limit: limit}); wait > 0 {
-			return i, wait
-		}
-		_ = us.rates.users.Take(now, key, limit)
-		_ = us.rates.named.Take(now, k, once)
 	}
-	if len(users) == 0 {
-		wait = us.rates.users.Wait(now, 0, rate.Claim[userKey]{Key: key, Limit: limit})
+	if len(later) > 0 {
+		wait = us.rates.users.Wait(now, 0, all)
 	}
-	return len(users), wait
+	return later, wait
 }
 
 // LookUp checks users to whom an account (by) writes, or whom it adds to a group. If it refuses none of them,

@@ -182,6 +182,11 @@ func (c *change) admitRegistration(ctx context.Context, t im.Tenant, n *Newcomer
 	if err := checkName(n.User, n.DisplayName); err != nil {
 		return err
 	}
+	if n.DisplayName != "" {
+		if err := c.us.mayChange(ctx, t, &ProfileChange{DisplayName: &n.DisplayName}); err != nil {
+			return err
+		}
+	}
 	return c.claim(ctx, im.Account{Tenant: t, User: n.User}, true, tenant.StrictIDs)
 }
 

@@ -1236,7 +1236,7 @@ func (x *Traced) GetMore() bool {
 // inbox: so one counter counts those of all nodes.
 type TakeLookUps struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Users         []string               `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // none: asks whether a look-up is left
+	Users         []string               `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1280,8 +1280,8 @@ func (x *TakeLookUps) GetUsers() []string {
 
 type LookUpsTaken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Users         uint32                 `protobuf:"varint,1,opt,name=users,proto3" json:"users,omitempty"`                                     // the first so many of them may be looked up
-	RetryAfterMs  uint32                 `protobuf:"varint,2,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // until the next look-up, if that are not all, or none is left
+	Later         []uint32               `protobuf:"varint,1,rep,packed,name=later,proto3" json:"later,omitempty"`                              // places of the users for whom none is left, ascending
+	RetryAfterMs  uint32                 `protobuf:"varint,2,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // with later: until the next look-up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1316,11 +1316,11 @@ func (*LookUpsTaken) Descriptor() ([]byte, []int) {
 	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *LookUpsTaken) GetUsers() uint32 {
+func (x *LookUpsTaken) GetLater() []uint32 {
 	if x != nil {
-		return x.Users
+		return x.Later
 	}
-	return 0
+	return nil
 }
 
 func (x *LookUpsTaken) GetRetryAfterMs() uint32 {
@@ -2250,7 +2250,7 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\vTakeLookUps\x12\x14\n" +
 	"\x05users\x18\x01 \x03(\tR\x05users\"J\n" +
 	"\fLookUpsTaken\x12\x14\n" +
-	"\x05users\x18\x01 \x01(\rR\x05users\x12$\n" +
+	"\x05later\x18\x01 \x03(\rR\x05later\x12$\n" +
 	"\x0eretry_after_ms\x18\x02 \x01(\rR\fretryAfterMs\"9\n" +
 	"\vListMembers\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +

@@ -120,9 +120,9 @@ func (c *Cluster) Begin(id im.Node, roles cluster.Roles) (*Node, error) {
 	nodes := fanout.NewNodes(n.Table, n.Streams, c.Store.Info().Secret, nil)
 	n.Open(conv.Options{Holder: n.Cluster.Incarnation(), Nodes: nodes})
 	n.Router = route.New(route.Options{Cluster: n.Cluster, Bus: b, Streams: n.Streams, Nodes: nodes,
-		LookUps: func(_ im.Account, users []im.User) (int, time.Duration) {
+		LookUps: func(_ im.Account, users []im.User) ([]int, time.Duration) {
 			n.LookUps += len(users)
-			return 1, time.Second
+			return []int{1}, time.Second
 		}}, n.Convs, n.Gate)
 	below, stopBelow := context.WithCancel(context.Background())
 	work, stopWork := context.WithCancel(below)

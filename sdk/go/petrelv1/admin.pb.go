@@ -2131,7 +2131,8 @@ func (x *SetProfileRulesRequest) GetRequestId() string {
 type SetProfilesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Profiles      []*ProfileChange       `protobuf:"bytes,2,rep,name=profiles,proto3" json:"profiles,omitempty"` // 1 to 1000, each user once
+	Profiles      []*ProfileChange       `protobuf:"bytes,2,rep,name=profiles,proto3" json:"profiles,omitempty"`                    // 1 to 1000, each user once
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // clause P-12.4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2178,6 +2179,13 @@ func (x *SetProfilesRequest) GetProfiles() []*ProfileChange {
 		return x.Profiles
 	}
 	return nil
+}
+
+func (x *SetProfilesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // ProfileChange changes the profile of a user, as UpdateAccountRequest does.
@@ -4795,10 +4803,12 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\amanaged\x18\x02 \x03(\tR\amanaged\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"b\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x81\x01\n" +
 	"\x12SetProfilesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x124\n" +
-	"\bprofiles\x18\x02 \x03(\v2\x18.petrel.v1.ProfileChangeR\bprofiles\"\xc2\x03\n" +
+	"\bprofiles\x18\x02 \x03(\v2\x18.petrel.v1.ProfileChangeR\bprofiles\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\xc2\x03\n" +
 	"\rProfileChange\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12&\n" +
 	"\fdisplay_name\x18\x02 \x01(\tH\x00R\vdisplayName\x88\x01\x01\x12\x19\n" +

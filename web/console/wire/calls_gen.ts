@@ -132,8 +132,8 @@ export interface Calls {
    */
   readonly 'petrel.v1.AdminService/SetProfileRules': readonly [wire.SetProfileRulesRequestJson, wire.TenantInfoJson]
   /**
-   * SetProfiles changes profiles of users, as UpdateAccount does, all or none of them. A
-   * repeat changes nothing. Clause P-14.6.
+   * SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
+   * Clause P-14.6.
    * Errors: invalid, no_user, handle_taken.
    * Scope: users.
    */
@@ -363,6 +363,7 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AdminService/LinkUser',
   'petrel.v1.AdminService/SetRegistration',
   'petrel.v1.AdminService/SetProfileRules',
+  'petrel.v1.AdminService/SetProfiles',
   'petrel.v1.AdminService/CreateInvitation',
   'petrel.v1.AdminService/RevokeDevice',
   'petrel.v1.AdminService/MintToken',

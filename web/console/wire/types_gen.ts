@@ -2105,6 +2105,8 @@ export interface SetProfilesRequestJson {
   readonly tenant?: string
   /** 1 to 1000, each user once */
   readonly profiles?: readonly ProfileChangeJson[]
+  /** clause P-12.4 */
+  readonly requestId?: string
 }
 
 /** ProfileChange changes the profile of a user, as UpdateAccountRequest does. */

@@ -327,8 +327,8 @@ type AdminServiceClient interface {
 	// which is made if there is none. Clause P-14.6. Errors: invalid.
 	// Scope: users.
 	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
-	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them. A
-	// repeat changes nothing. Clause P-14.6.
+	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
+	// Clause P-14.6.
 	// Errors: invalid, no_user, handle_taken.
 	// Scope: users.
 	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
@@ -1240,8 +1240,8 @@ type AdminServiceHandler interface {
 	// which is made if there is none. Clause P-14.6. Errors: invalid.
 	// Scope: users.
 	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
-	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them. A
-	// repeat changes nothing. Clause P-14.6.
+	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
+	// Clause P-14.6.
 	// Errors: invalid, no_user, handle_taken.
 	// Scope: users.
 	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
