@@ -31,7 +31,8 @@ func newChat(c *cli) *cobra.Command {
 			"the open conversation, or a command; /help lists these. It works on every terminal and in a pipe, with the\n" +
 			"token that `petrel user create` or `petrel demo` has kept. With --login it asks for a password once and stays\n" +
 			"logged in. A message that is written while the connection is lost is kept and sent later. In a pipe it ends\n" +
-			"when the fate of every message is known, and its exit code says whether all lines succeeded.",
+			"when the fate of every message is known, and its exit code says whether all lines succeeded. The display name of\n" +
+			"a user stands beside the id, if the profile has one.",
 		Example: "  petrel chat --as alice\n  petrel chat --as alice --login --server https://chat.example.org\n" +
 			"  echo \"the build is done\" | petrel chat --as bob --to alice",
 		Args: cobra.NoArgs,

@@ -21,6 +21,7 @@ const (
 	defaultLast = 20               // entries
 	requestTime = 10 * time.Second // for the server to answer a command
 	settleTime  = 30 * time.Second // for the server to store the messages, after the end of the input
+	nameTime    = time.Second      // for the profile of a user to arrive before a line with the user is printed
 )
 
 const lineHelp = `TEXT             send a message; one that begins with a slash is written with two
@@ -48,6 +49,7 @@ type lineClient struct {
 	listed     []string        // ids of conversations, in the order of the last /list
 	sent       []*sdk.Outgoing // messages whose fate is not known yet
 	failed     int             // lines and messages that failed
+	awaited    map[string]bool // users whose profile a line has waited for
 }
 
 // run prints and reads until the input ends and the fate of all messages is known, or ctx ends. It returns an error if
@@ -55,7 +57,9 @@ type lineClient struct {
 func (l *lineClient) run(ctx context.Context) error {
 	changes := l.client.Subscribe()
 	defer changes.Close()
-	f := &follower{client: l.client, newOnly: true, seen: map[string]uint64{}, show: l.show}
+	f := &follower{client: l.client, newOnly: true, seen: map[string]uint64{}}
+	f.show = func(m *petrelv1.Message, v sdk.Conversation) error { return l.show(ctx, m, v) }
+	l.awaited = map[string]bool{}
 	f.online = func(user string) { fmt.Fprintf(l.c.err, "connected as %s; /help lists the commands\n", user) }
 	f.offline = func(err error) { fmt.Fprintf(l.c.err, "offline: %v; connecting again\n", err) }
 	lines := make(chan string)    // no capacity: at most one line is read ahead
@@ -105,14 +109,62 @@ func (l *lineClient) read(ctx context.Context, lines chan<- string) {
 }
 
 // show prints a new entry, unless the user has hidden it. In the open conversation it marks the entry as read.
-func (l *lineClient) show(m *petrelv1.Message, v sdk.Conversation) error {
+func (l *lineClient) show(ctx context.Context, m *petrelv1.Message, v sdk.Conversation) error {
 	if v.Personal.Hides(m.Seq) {
 		return nil
 	}
 	if v.ID == l.opened() {
 		l.client.MarkRead(v.ID, m.Seq)
 	}
-	return l.c.showEntry(m, v)
+	l.learn(ctx, v.ID, v.Peer, m.From)
+	return l.print(m, v)
+}
+
+func (l *lineClient) print(m *petrelv1.Message, v sdk.Conversation) error {
+	from := sender(m)
+	if from == m.From {
+		from = l.named(from)
+	}
+	v.Peer = l.named(v.Peer)
+	return l.c.printEntry(m, v, from)
+}
+
+// learn asks for the profiles of users who are in a conversation ("" among them is nobody). A line that is printed
+// gets no name later, so learn waits for the profiles, but for each user only once.
+func (l *lineClient) learn(ctx context.Context, conv string, users ...string) {
+	users = slices.DeleteFunc(users, func(u string) bool { return u == "" })
+	if len(users) == 0 || l.c.json {
+		return
+	}
+	profiles := l.client.Profiles()
+	profiles.Want(conv, users...)
+	if l.client.Status().State != sdk.Live {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, nameTime)
+	defer stop()
+	changes := l.client.Subscribe()
+	defer changes.Close()
+	for slices.ContainsFunc(users, func(u string) bool {
+		_, known := profiles.Get(u)
+		return !known && !l.awaited[u]
+	}) {
+		if _, err := changes.Next(ctx); err != nil {
+			break
+		}
+	}
+	for _, u := range users {
+		l.awaited[u] = true
+	}
+}
+
+// named returns the id of a user, with the display name if the client knows one.
+func (l *lineClient) named(user string) string {
+	p, _ := l.client.Profiles().Get(user)
+	if name := p.GetDisplayName(); name != "" && name != user {
+		return fmt.Sprintf("%s (%s)", user, name)
+	}
+	return user
 }
 
 // do executes one line, and prints the error of a failed one.
@@ -142,15 +194,15 @@ func (l *lineClient) line(ctx context.Context, line string) error {
 		_, err := io.WriteString(l.c.out, lineHelp)
 		return err
 	case name == "/list":
-		l.list()
+		l.list(ctx)
 		return nil
 	case name == "/open":
-		return l.openNamed(rest)
+		return l.openNamed(ctx, rest)
 	case name == "/history":
 		if _, err := l.client.Older(ctx, l.opened(), defaultLast); err != nil {
 			return err
 		}
-		return l.printOlder(defaultLast)
+		return l.printOlder(ctx, defaultLast)
 	case slices.Contains([]string{"/reply", "/edit", "/recall", "/react", "/unreact"}, name):
 		return l.about(ctx, name, rest)
 	case strings.HasPrefix(line, "//"):
@@ -162,11 +214,18 @@ func (l *lineClient) line(ctx context.Context, line string) error {
 }
 
 // list prints the conversations with numbers, those with the newest messages first, and keeps the numbers for /open.
-func (l *lineClient) list() {
+func (l *lineClient) list(ctx context.Context) {
 	l.listed = nil
-	for _, v := range l.client.Conversations() {
+	all := l.client.Conversations()
+	var peers []string
+	for _, v := range all {
+		peers = append(peers, v.Peer)
+	}
+	l.learn(ctx, "", peers...)
+	for _, v := range all {
 		if v.Known && (v.Last != nil || !v.Personal.Blocked) { // Spec: P-5.4
 			l.listed = append(l.listed, v.ID)
+			v.Peer = l.named(v.Peer)
 			name := terminal.Line(place(&petrelv1.Message{Conv: v.ID}, v))
 			fmt.Fprintf(l.c.out, "%3d  %s  %d unread\n", len(l.listed), name, v.Unread)
 		}
@@ -177,7 +236,7 @@ func (l *lineClient) list() {
 func (l *lineClient) opened() string { return cmp.Or(l.conv, l.client.Direct(l.user)) }
 
 // openNamed opens a conversation and prints its newest entries.
-func (l *lineClient) openNamed(name string) error {
+func (l *lineClient) openNamed(ctx context.Context, name string) error {
 	all := l.client.Conversations()
 	named := slices.IndexFunc(all, func(v sdk.Conversation) bool {
 		return v.ID == name || name != "" && strings.HasPrefix(strings.ToLower(v.Title), strings.ToLower(name))
@@ -195,22 +254,28 @@ func (l *lineClient) openNamed(name string) error {
 		return fmt.Errorf("there is no conversation %q; /list shows all, and /open @USER begins one", name)
 	}
 	l.oldest = 0
-	return l.printOlder(l.last)
+	return l.printOlder(ctx, l.last)
 }
 
 // printOlder prints entries of the open conversation that the client holds: the newest n of those older than the
 // printed ones. It marks all entries of the conversation as read.
-func (l *lineClient) printOlder(n int) error {
+func (l *lineClient) printOlder(ctx context.Context, n int) error {
 	v, _ := l.client.Conversation(l.opened())
 	l.client.MarkRead(v.ID, v.Have)
 	older := slices.DeleteFunc(l.client.Messages(v.ID, 0, 0), func(m sdk.Message) bool {
 		return l.oldest > 0 && m.Seq >= l.oldest || v.Personal.Hides(m.Seq)
 	})
-	for i, m := range older[max(0, len(older)-n):] {
+	older = older[max(0, len(older)-n):]
+	users := []string{v.Peer}
+	for _, m := range older {
+		users = append(users, m.From)
+	}
+	l.learn(ctx, v.ID, users...)
+	for i, m := range older {
 		if i == 0 {
 			l.oldest = m.Seq
 		}
-		if err := l.c.showEntry(m.Message, v); err != nil {
+		if err := l.print(m.Message, v); err != nil {
 			return err
 		}
 		for _, r := range m.Reactions {

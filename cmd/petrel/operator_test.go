@@ -341,20 +341,20 @@ func (p *talker) say(line string) {
 	}
 }
 
-// hears waits for a line that matches.
-func (p *talker) hears(pattern string) {
+// hears waits for a line that matches, and returns it.
+func (p *talker) hears(pattern string) (line string) {
 	p.t.Helper()
 	want := regexp.MustCompile(pattern)
 	ended := false
 	heard := eventually.Holds(func() bool {
 		for {
 			select {
-			case line, ok := <-p.lines:
+			case next, ok := <-p.lines:
 				if ended = !ok; ended {
 					return true
 				}
-				fmt.Fprintln(&p.heard, line)
-				if want.MatchString(line) {
+				fmt.Fprintln(&p.heard, next)
+				if line = next; want.MatchString(line) {
 					return true
 				}
 			default:
@@ -365,6 +365,7 @@ func (p *talker) hears(pattern string) {
 	if ended || !heard {
 		p.t.Fatalf("no line matches %s:\n%s", pattern, &p.heard)
 	}
+	return line
 }
 
 func (p *talker) end(exit int) {

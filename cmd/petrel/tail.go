@@ -69,11 +69,15 @@ func newTail(c *cli) *cobra.Command {
 
 // showEntry prints one entry.
 func (c *cli) showEntry(m *petrelv1.Message, where sdk.Conversation) error {
+	return c.printEntry(m, where, sender(m))
+}
+
+func (c *cli) printEntry(m *petrelv1.Message, where sdk.Conversation, from string) error {
 	if c.json {
 		return writeLine(c.out, m)
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %s #%d  %s: %s\n",
-		when(m, time.TimeOnly), terminal.Line(place(m, where)), m.Seq, terminal.Line(sender(m)),
+		when(m, time.TimeOnly), terminal.Line(place(m, where)), m.Seq, terminal.Line(from),
 		terminal.Line(content(m)))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +15,9 @@ import (
 )
 
 func newTenant(c *cli) *cobra.Command {
-	return group("tenant", "Say who may register in a tenant, and invite people",
+	return group("tenant", "Say who may register in a tenant, invite people, and say who changes profiles",
 		"  petrel tenant show\n  petrel tenant registration invitation --tenant acme\n  petrel tenant invite --tenant acme",
-		newTenantShow(c), newTenantRegistration(c), newTenantInvite(c))
+		newTenantShow(c), newTenantRegistration(c), newTenantInvite(c), newTenantManaged(c))
 }
 
 // registrations maps the words of the command line to values of the API.
@@ -40,7 +41,7 @@ func newTenantShow(c *cli) *cobra.Command {
 	var q petrelv1.GetTenantRequest
 	cmd := &cobra.Command{
 		Use:     "show",
-		Short:   "Show who may register",
+		Short:   "Show who may register, and who changes profiles",
 		Example: "  petrel tenant show --tenant acme",
 		Args:    cobra.NoArgs,
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
@@ -60,8 +61,8 @@ func (c *cli) writeTenant(t *petrelv1.TenantInfo, err error) error {
 	if t.GetStrictIds() {
 		ids = "look like no other, and read as no other"
 	}
-	return c.answer(t, err, "tenant        %s\nregistration  %s%s\nnew user ids  %s\n",
-		t.GetTenant(), registrationWord(t.GetEffective()), how, ids)
+	return c.answer(t, err, "tenant        %s\nregistration  %s%s\nnew user ids  %s\nprofiles      %s\n",
+		t.GetTenant(), registrationWord(t.GetEffective()), how, ids, managedText(t.GetManaged()))
 }
 
 func newTenantRegistration(c *cli) *cobra.Command {
@@ -111,4 +112,38 @@ func newTenantInvite(c *cli) *cobra.Command {
 	cmd.Flags().Uint32Var(&q.Uses, "uses", 1, "how many people may register with it")
 	cmd.Flags().DurationVar(&ttl, "ttl", 7*24*time.Hour, "for how long it is valid")
 	return cmd
+}
+
+// noFields is the word of the command line for an empty list of fields.
+const noFields = "none"
+
+func newTenantManaged(c *cli) *cobra.Command {
+	q := &petrelv1.SetProfileRulesRequest{}
+	cmd := &cobra.Command{
+		Use:   "managed FIELD...|none",
+		Short: "Say which fields of profiles users do not change themselves",
+		Long: "Says which fields of profiles only your back end changes, as `petrel user profile` does: display_name, about, handle, avatar,\n" +
+			"fields, or fields.NAME for one of the fields of your application. Users change the others. With none, they change all.\n" +
+			"A tenant that does not exist is made.",
+		Example: "  petrel tenant managed display_name fields.title\n  petrel tenant managed none --tenant acme",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			if q.Managed = args; slices.Contains(args, noFields) {
+				if q.Managed = nil; len(args) > 1 {
+					return usage("none beside other fields", "give the fields, or only none")
+				}
+			}
+			q.RequestId = rand.Text()
+			return c.writeTenant(call(ctx, api, "set the fields that users do not change", api.SetProfileRules, q))
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
+}
+
+func managedText(fields []string) string {
+	if len(fields) == 0 {
+		return "users change all fields"
+	}
+	return "only the back end changes " + strings.Join(fields, ", ")
 }

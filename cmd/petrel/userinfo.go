@@ -69,7 +69,7 @@ func newUserShow(c *cli) *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{
 		Use:     "show USER",
-		Short:   "Show a user and their devices",
+		Short:   "Show a user, with profile and devices",
 		Example: "  petrel user show alice\n  petrel user show alice --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -98,6 +98,7 @@ func writeUser(w io.Writer, u *petrelv1.UserInfo) {
 	if u.DisplayName != "" {
 		fmt.Fprintf(w, "name      %s\n", terminal.Line(u.DisplayName))
 	}
+	writeProfile(w, u.Profile)
 	fmt.Fprintf(w, "made      %s\n", date(u.CreatedMs))
 	if u.Disabled {
 		fmt.Fprintln(w, "state     disabled: cannot log in; `petrel user enable` ends that")

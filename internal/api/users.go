@@ -76,11 +76,20 @@ func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserI
 	return all
 }
 
-// AdminGetUser describes a user with their devices.
+// AdminGetUser describes a user with their devices and the whole profile.
 func (s *Server) AdminGetUser(ctx context.Context, a im.Account,
 	_ *petrelv1.AdminGetUserRequest) (*petrelv1.UserInfo, error) {
 	i, err := s.users.Get(ctx, a)
-	return s.withDevices(ctx, a, i, err)
+	res, err := s.withDevices(ctx, a, i, err)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.users.Own(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	res.Profile = account(i, p)
+	return res, nil
 }
 
 // DisableUser bars all logins of a user and ends their sessions and tokens.

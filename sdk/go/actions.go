@@ -24,8 +24,9 @@ func (c *Client) Typing(conv string) {
 
 // Watch names the users whose presence the application wants to know, at most 200, in place of the earlier
 // ones. Call it again when a direct conversation with one of them has begun: some users show their presence
-// to no others. Spec: P-13.5.
-func (c *Client) Watch(users ...string) { c.do(func(k *core) { k.setWatch(users) }) }
+// to no others. conv is a conversation of which some of them are members, or "": the server then tells their new
+// profiles too, and [Profiles] takes those that were wanted. Spec: P-13.5, P-14.5.
+func (c *Client) Watch(conv string, users ...string) { c.do(func(k *core) { k.setWatch(conv, users) }) }
 
 // MarkRead moves the user's read cursor up to seq, which the person has seen. This client shows it at once. The
 // server, the other members and the user's other devices hear of it at most once a second, and a restart does not

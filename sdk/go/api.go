@@ -71,16 +71,24 @@ func (c *Client) DissolveGroup(ctx context.Context, conv string) error {
 	return c.change(ctx, "DissolveGroup", &petrelv1.DissolveGroupRequest{Conv: conv})
 }
 
-// Members returns the members of a conversation, ascending by user: all pages of them.
+// Members returns the members of a conversation, ascending by user: all pages of them. Profiles that were wanted
+// and have changed are asked for again.
 func (c *Client) Members(ctx context.Context, conv string) ([]*petrelv1.MemberRef, error) {
 	var out []*petrelv1.MemberRef
-	q := &petrelv1.ListMembersRequest{Conv: conv}
+	q := &petrelv1.ListMembersRequest{Conv: conv, Profiles: true}
 	for {
 		r := new(petrelv1.ListMembersResponse)
 		if err := c.Call(ctx, conversationService+"ListMembers", q, r); err != nil {
 			return nil, err
 		}
 		out = append(out, r.Members...)
+		if len(r.Profiles) == len(r.Members) {
+			c.do(func(k *core) {
+				for i, m := range r.Members {
+					k.profileTold(m.User, r.Profiles[i])
+				}
+			})
+		}
 		if !r.More || len(r.Members) == 0 {
 			return out, nil
 		}
@@ -125,10 +133,40 @@ func (c *Client) RevokeDevice(ctx context.Context, device string) error {
 		new(petrelv1.RevokeDeviceResponse))
 }
 
-// GetUser finds a user by the exact id. Code: no_user.
+// UpdateAccount changes the profile of the user: the fields that q sets. An empty value takes a field away.
+// Codes: invalid, handle_taken, forbidden (only the application's back end changes that). Spec: P-14.1, P-14.6.
+func (c *Client) UpdateAccount(ctx context.Context, q *petrelv1.UpdateAccountRequest) (*petrelv1.Account, error) {
+	r := new(petrelv1.Account)
+	err := c.Call(ctx, accountService+"UpdateAccount", q, r)
+	if err == nil {
+		c.do(func(k *core) { k.profileTold(r.User, r.Version) })
+	}
+	return r, err
+}
+
+// GetUser finds a user by the exact id. It always costs a look-up: [Profiles] is for users whom the application
+// shows. Codes: no_user, rate_limited. Spec: P-14.4.
 func (c *Client) GetUser(ctx context.Context, user string) (*petrelv1.Account, error) {
 	r := new(petrelv1.Account)
 	err := c.Call(ctx, accountService+"GetUser", &petrelv1.GetUserRequest{User: user}, r)
+	return r, err
+}
+
+// GetUserByHandle finds a user by the exact handle. It always costs a look-up. Codes: no_user, also if the user
+// hides the handle; invalid, rate_limited. Spec: P-14.3, P-14.4.
+func (c *Client) GetUserByHandle(ctx context.Context, handle string) (*petrelv1.Account, error) {
+	r := new(petrelv1.Account)
+	err := c.Call(ctx, accountService+"GetUser", &petrelv1.GetUserRequest{Handle: handle}, r)
+	return r, err
+}
+
+// GetUsers returns the profiles of up to 100 users whose versions differ from those in users. Members of conv, a
+// conversation of the user, or "", cost no look-up. [Profiles] makes these calls by itself.
+// Codes: invalid, rate_limited. Spec: P-14.2, P-14.4.
+func (c *Client) GetUsers(ctx context.Context, conv string,
+	users ...*petrelv1.UserVersion) (*petrelv1.GetUsersResponse, error) {
+	r := new(petrelv1.GetUsersResponse)
+	err := c.Call(ctx, accountService+"GetUsers", &petrelv1.GetUsersRequest{Conv: conv, Users: users}, r)
 	return r, err
 }
 

@@ -10,6 +10,7 @@ type Change struct {
 	Unread        bool     // see Client.Unread
 	Signals       bool     // see Client.Signals
 	Presence      bool     // see Client.Presence
+	Profiles      bool     // see Client.Profiles
 	Pending       bool     // messages to users with whom there is no conversation yet: see Client.PendingTo
 
 	convs map[string]struct{}
@@ -18,7 +19,7 @@ type Change struct {
 // Empty reports whether nothing has changed.
 func (ch *Change) Empty() bool {
 	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread &&
-		!ch.Signals && !ch.Presence && !ch.Pending
+		!ch.Signals && !ch.Presence && !ch.Profiles && !ch.Pending
 }
 
 func (ch *Change) touch(conv string) {
@@ -39,5 +40,6 @@ func (ch *Change) merge(other *Change) {
 	ch.Unread = ch.Unread || other.Unread
 	ch.Signals = ch.Signals || other.Signals
 	ch.Presence = ch.Presence || other.Presence
+	ch.Profiles = ch.Profiles || other.Profiles
 	ch.Pending = ch.Pending || other.Pending
 }

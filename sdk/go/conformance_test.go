@@ -208,7 +208,7 @@ func (s *script) take(st step) {
 	if want := st.Out["ended"]; (want == nil) != (ended == nil) || match(want, ended) != "" {
 		s.t.Errorf("%s: ended: got %s, want %s", s.at, show(ended), show(want))
 	}
-	for _, w := range list(st.Out["writes"]) {
+	for _, w := range listOf(st.Out["writes"]) {
 		if !slices.Contains(s.got.writes, fmt.Sprint(w)) {
 			s.t.Errorf("%s: writes %v, want %v among them", s.at, s.got.writes, w)
 		}
@@ -235,12 +235,12 @@ func (s *script) take(st step) {
 
 func (s *script) compare(what string, want any, got []any) {
 	s.t.Helper()
-	if w := list(want); len(w) != len(got) || len(w) > 0 && match(any(w), any(got)) != "" {
+	if w := listOf(want); len(w) != len(got) || len(w) > 0 && match(any(w), any(got)) != "" {
 		s.t.Errorf("%s: %s:\n got %s\nwant %s", s.at, what, show(got), show(want))
 	}
 }
 
-func list(v any) []any {
+func listOf(v any) []any {
 	l, _ := v.([]any)
 	return l
 }
@@ -651,7 +651,7 @@ func (s *script) call(kind string, raw json.RawMessage, in map[string]json.RawMe
 	case "watch":
 		var users []string
 		s.read(raw, &users)
-		k.setWatch(users)
+		k.setWatch("", users)
 	case "typing":
 		var conv string
 		s.read(raw, &conv)

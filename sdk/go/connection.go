@@ -22,6 +22,7 @@ const (
 
 	capPresence = "presence"
 	capPersonal = "personal"
+	capProfiles = "profiles"
 	capMentions = "mentions"
 	capLarge    = "large"
 )
@@ -264,6 +265,7 @@ func (c *core) stepLive() {
 	c.typingEnds(now)
 	c.repairAll(now)
 	c.askQuotes()
+	c.askProfiles()
 	c.moveAll(now)
 	c.sendAll(now)
 	if at := c.beatAt(); !at.IsZero() {

@@ -15,16 +15,17 @@ const maxHeld = 256
 // conv is one conversation as this client knows it. It holds, without a hole, the entries of (low, have] that
 // the user may read; head is the highest known seq. Spec: P-6.7.
 type conv struct {
-	id       string
-	known    bool // a sync has described it
-	kind     petrelv1.ConvKind
-	title    string
-	titleAt  uint64 // title is that after the entry of this seq
-	peer     string
-	role     petrelv1.Role
-	left     bool
-	joined   uint64
-	firstSeq uint64
+	id          string
+	known       bool // a sync has described it
+	kind        petrelv1.ConvKind
+	title       string
+	titleAt     uint64 // title is that after the entry of this seq
+	peer        string
+	peerProfile string // the newest version that was told; not stored
+	role        petrelv1.Role
+	left        bool
+	joined      uint64
+	firstSeq    uint64
 
 	head, have, low    uint64
 	before             uint64 // the value of have when the connection began

@@ -43,6 +43,7 @@ type core struct {
 	incoming  incoming
 	lossy     lossy
 	settings  settings
+	profiles  *profiles
 
 	rows      map[string][]byte // to be written; a nil value: to be removed
 	dirty     map[*conv]struct{}
@@ -120,7 +121,7 @@ func newCore(o coreOptions, random func() float64, newID func() string) *core {
 		convs: map[string]*conv{}, direct: map[string]string{}, lanes: map[string]*lane{},
 		sending: map[string]*outgoing{},
 		rows:    map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
-		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{},
+		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{}, profiles: newProfiles(),
 		incoming: incoming{positions: map[string]position{}},
 	}
 }

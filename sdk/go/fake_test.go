@@ -25,25 +25,26 @@ import (
 type fake struct {
 	t *testing.T
 
-	mu       sync.Mutex
-	history  string
-	caps     []string
-	window   *petrelv1.Window
-	beat     uint32 // heartbeat, ms; 0: none
-	convs    map[string]*fakeConv
-	page     int // entries of a history page
-	sessions []*fakeSession
-	hellos   []*petrelv1.Hello
-	sent     []*petrelv1.Send // as they came
-	cursors  []*petrelv1.MoveCursor
-	signaled []*petrelv1.SendSignal
-	watched  [][]string
-	busy     bool // the next watch is refused
-	syncs    int
-	tokens   []string // of the first sync of each session
-	reads    int
-	dials    []time.Time
-	most     int // unanswered sends of a session, the highest number seen
+	mu        sync.Mutex
+	history   string
+	caps      []string
+	window    *petrelv1.Window
+	beat      uint32 // heartbeat, ms; 0: none
+	convs     map[string]*fakeConv
+	page      int // entries of a history page
+	sessions  []*fakeSession
+	hellos    []*petrelv1.Hello
+	sent      []*petrelv1.Send // as they came
+	cursors   []*petrelv1.MoveCursor
+	signaled  []*petrelv1.SendSignal
+	watched   [][]string
+	watchedIn []string // the conversations of watches
+	busy      bool     // the next watch is refused
+	syncs     int
+	tokens    []string // of the first sync of each session
+	reads     int
+	dials     []time.Time
+	most      int // unanswered sends of a session, the highest number seen
 
 	// Hooks; true: the frame has been dealt with.
 	onHello func(*fakeSession, *petrelv1.ClientFrame) bool
@@ -55,6 +56,7 @@ type fake struct {
 
 type fakeConv struct {
 	id, peer, title string
+	profile         string              // version of that of peer
 	log             []*petrelv1.Message // seq 1 at index 0
 	first           uint64              // oldest entry left; 0: 1
 	read            uint64
@@ -309,7 +311,7 @@ func (s *fake) handle(ss *fakeSession, f *petrelv1.ClientFrame) {
 		s.signaled = append(s.signaled, b.Signal)
 		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Signal{Signal: &petrelv1.Signaled{}}})
 	case *petrelv1.ClientFrame_Watch:
-		s.watched = append(s.watched, b.Watch.Users)
+		s.watched, s.watchedIn = append(s.watched, b.Watch.Users), append(s.watchedIn, b.Watch.Conv)
 		if s.busy {
 			s.busy = false
 			ss.fail(f.Id, &petrelv1.Error{Code: CodeRateLimited, Retryable: true, RetryAfterMs: 500})
@@ -323,7 +325,7 @@ func (s *fake) handle(ss *fakeSession, f *petrelv1.ClientFrame) {
 
 func (v *fakeConv) state(newest int) *petrelv1.ConvState {
 	st := &petrelv1.ConvState{
-		Conv: v.id, Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: v.title, Peer: v.peer, Head: v.head(), Counted: v.counted(v.head()),
+		Conv: v.id, Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: v.title, Peer: v.peer, PeerProfile: v.profile, Head: v.head(), Counted: v.counted(v.head()),
 		FirstSeq: v.first, Joined: 1, Role: petrelv1.Role_ROLE_MEMBER, Read: v.read, ReadCounted: v.readCounted,
 		Mentions: v.mentions(v.read),
 	}

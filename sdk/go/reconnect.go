@@ -153,6 +153,7 @@ func (c *core) opened(conn uint64) {
 	if c.o.wholeFrames {
 		understands = append(understands, capLarge)
 	}
+	understands = append(understands, capProfiles)
 	h := &petrelv1.Hello{
 		VersionMin: Protocol, VersionMax: Protocol, Token: c.reach.token, Device: c.meta.Device,
 		DeviceKind: c.o.deviceKind, Client: c.o.client,

@@ -27,6 +27,7 @@ type lossy struct {
 	told     map[string]time.Time           // time of the last typing signal of this user, by target
 	signals  []heard                        // the oldest first
 	watch    []string                       // users whose presence the application wants to know
+	watchIn  string                         // a conversation in which they are; "": none
 	presence map[string]Presence            // known presence of the watched users
 }
 
@@ -40,6 +41,8 @@ type heard struct {
 type Presence struct {
 	Online bool
 	Last   time.Time // when an offline user was last online, rounded to 10 minutes; zero: not known
+	// Profile is the version of the user's profile; "": not told. Spec: P-14.5.
+	Profile string
 }
 
 // sayTyping sends that the user is writing, at most every 3 s for each target.
@@ -56,9 +59,9 @@ func (c *core) sayTyping(target string, s *petrelv1.SendSignal) {
 	c.out.woken = true
 }
 
-// setWatch names the users whose presence the application wants to know.
-func (c *core) setWatch(users []string) {
-	c.lossy.watch = slices.Clone(users)
+// setWatch names the users whose presence the application wants to know, and a conversation in which they are.
+func (c *core) setWatch(conv string, users []string) {
+	c.lossy.watch, c.lossy.watchIn = slices.Clone(users), conv
 	for u := range c.lossy.presence {
 		if !slices.Contains(users, u) {
 			delete(c.lossy.presence, u)
@@ -93,14 +96,17 @@ func (c *core) sendWatch(now time.Time) {
 		return
 	}
 	lv.watchDue = false
-	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: c.lossy.watch}}},
-		func(f *petrelv1.ServerFrame) {
-			if e := f.GetError(); e != nil && e.Retryable {
-				lv.watchDue, lv.watchAt = true, c.retryAt(e)
-				c.alarmAt(lv.watchAt)
-				c.out.woken = true
-			}
-		})
+	q := &petrelv1.SetWatch{Users: c.lossy.watch}
+	if lv.offers(capProfiles) {
+		q.Conv = c.lossy.watchIn
+	}
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: q}}, func(f *petrelv1.ServerFrame) {
+		if e := f.GetError(); e != nil && e.Retryable {
+			lv.watchDue, lv.watchAt = true, c.retryAt(e)
+			c.alarmAt(lv.watchAt)
+			c.out.woken = true
+		}
+	})
 }
 
 // takeLossy applies the momentary events of a push.
@@ -112,7 +118,8 @@ func (c *core) takeLossy(ev *petrelv1.Events) {
 		if !slices.Contains(c.lossy.watch, p.User) {
 			continue // of an earlier watch
 		}
-		got := Presence{Online: p.Online}
+		c.profileTold(p.User, p.Profile)
+		got := Presence{Online: p.Online, Profile: p.Profile}
 		if p.LastMs > 0 {
 			got.Last = time.UnixMilli(int64(p.LastMs))
 		}

@@ -108,7 +108,7 @@ func TestWatchesAreSetAnewOnEachConnection(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		s.caps = []string{capPresence}
 		c := s.client(Options{})
-		c.Watch("bob", "carol")
+		c.Watch("", "bob", "carol")
 		stop := run(c)
 		synctest.Wait()
 		expect(t, "watched", fmt.Sprint(s.watched), "[[bob carol]]")
@@ -130,7 +130,7 @@ func TestWatchesAreSetAnewOnEachConnection(t *testing.T) {
 		pass(5 * time.Second)
 		_, known := c.Presence("bob")
 		expect(t, "after the connection was lost", fmt.Sprint(known, len(s.watched)), "false 3")
-		c.Watch("bob")
+		c.Watch("", "bob")
 		synctest.Wait()
 		expect(t, "another list", fmt.Sprint(s.watched[len(s.watched)-1]), "[bob]")
 		expect(t, "run", stop(), nil)

@@ -14,9 +14,12 @@ type Conversation struct {
 	Kind  petrelv1.ConvKind
 	Title string // of a group
 	Peer  string // the other user of a direct conversation
-	Role  petrelv1.Role
-	Left  bool   // the user is no member any more
-	Head  uint64 // the highest seq heard of
+	// PeerProfile is the version of the profile of Peer that the server has told last; "": it has told none.
+	// Compare it for equality only. Spec: P-14.5.
+	PeerProfile string
+	Role        petrelv1.Role
+	Left        bool   // the user is no member any more
+	Head        uint64 // the highest seq heard of
 	// Have is the seq up to which the client has all that the user may read; below Head: more is coming.
 	Have     uint64
 	Unread   int                          // unread messages of others, P-8.7
@@ -78,7 +81,8 @@ func lastMs(v Conversation) uint64 {
 
 func (c *core) snapshot(v *conv) Conversation {
 	s := Conversation{
-		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Role: v.role, Left: v.left, Head: v.head, Have: v.have,
+		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, PeerProfile: v.peerProfile, Role: v.role,
+		Left: v.left, Head: v.head, Have: v.have,
 		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged),
 		Personal: c.personal(v),
 		Mentions: slices.Clone(v.mentions.seqs),

@@ -23,7 +23,8 @@ func (c *Client) Subscribe() *Subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.subs[s] = struct{}{}
-	all := Change{List: true, Status: true, Account: true, Unread: true, Signals: true, Presence: true, Pending: true}
+	all := Change{List: true, Status: true, Account: true, Unread: true, Signals: true, Presence: true,
+		Profiles: true, Pending: true}
 	for id := range c.core.convs {
 		all.touch(id)
 	}

@@ -87,6 +87,7 @@ func (c *core) takeState(s *petrelv1.ConvState) {
 	v.merge(s)
 	if v.peer != "" {
 		c.direct[v.peer] = v.id
+		c.profileTold(v.peer, s.PeerProfile)
 		c.join(v)
 	}
 	if !s.MentionsMissing && c.live.offers(capMentions) {
@@ -177,6 +178,7 @@ func (c *core) forget() {
 	}
 	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
 	c.changed.List = true
+	c.forgetProfiles()
 	clear(c.asking)
 	// before its first welcome the client has shown no seqs: the drafts have theirs from elsewhere
 	had := c.meta.History != ""

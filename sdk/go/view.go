@@ -186,3 +186,27 @@ func (c *Client) Presence(user string) (p Presence, ok bool) {
 	c.do(func(k *core) { p, ok = k.lossy.presence[user] })
 	return p, ok
 }
+
+// Profiles are the profiles of users, as the caller sees them. The client asks for those that the application
+// wants, keeps them in memory, and asks again when the server tells it another version. Spec: P-14.
+type Profiles struct{ c *Client }
+
+// Profiles returns the profiles of users that the client knows.
+func (c *Client) Profiles() Profiles { return Profiles{c} }
+
+// Get returns the profile of a user whom the application has wanted. A nil profile with known true means that there
+// is no such user. With known false the client does not know it yet; [Change].Profiles reports when it does. The
+// profile is shared and must not be modified. It is the same pointer as long as its version is the same.
+func (p Profiles) Get(user string) (profile *petrelv1.Account, known bool) {
+	p.c.do(func(k *core) { profile, known = k.profile(user) })
+	return profile, known
+}
+
+// Want says that the application shows these users. Call it whenever a view shows them, and when the client is live
+// again: it never waits, and asks the server only for profiles that the client does not know, or has not confirmed
+// lately. conv is a conversation of which they are members, or "": its members cost the caller no look-up.
+// The client keeps the profiles of at most 10,000 users, and drops those first who were wanted longest ago. It asks
+// nothing of a server without the capability. Spec: P-14.4.
+func (p Profiles) Want(conv string, users ...string) {
+	p.c.do(func(k *core) { k.wantProfiles(conv, users) })
+}

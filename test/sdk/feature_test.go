@@ -91,7 +91,7 @@ func TestTypingCallsAndPresenceComeToTheOthers(t *testing.T) {
 	if err := alice.Signal(eventually.Context(t), &petrelv1.SendSignal{Kind: "call"}); petrel.CodeOf(err) != petrel.CodeInvalid {
 		t.Errorf("a signal to nobody: got %v, want invalid", err)
 	}
-	bob.Watch("alice", "nobody")
+	bob.Watch("", "alice", "nobody")
 	bob.until("alice is online, and nobody is not", func() bool {
 		a, _ := bob.Presence("alice")
 		n, known := bob.Presence("nobody")

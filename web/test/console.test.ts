@@ -364,6 +364,44 @@ describe('the console', { timeout: suiteMs }, () => {
     await Promise.all([english, chinese].map((p) => p.context.close()))
   })
 
+  test('the profile of a user is changed, and who changes profiles, each after a question', async () => {
+    await w.server.users('fiona')
+    await w.server.admin('AdminService/SetProfiles', { profiles: [{ user: 'fiona', about: 'sails', fields: { title: 'Mate', unit: 'A' }, visibility: { about: 'VISIBILITY_NOBODY' } }] })
+    const p = await open('users/fiona')
+    const profile = p.page.locator('.part').filter({ has: p.page.getByRole('heading', { name: 'Profile' }) })
+    await profile.getByText('hidden from others').waitFor()
+    await p.press('Change the profile')
+    const dialog = p.page.getByRole('dialog')
+    assert.equal(await dialog.getByRole('button', { name: 'Change', exact: true }).isEnabled(), false)
+    await dialog.getByLabel('Display name').fill('Fiona Firth')
+    await dialog.getByLabel('About').fill('')
+    await dialog.getByLabel('title').fill('Captain')
+    await dialog.getByLabel('Another field of the application').fill('boat')
+    await dialog.getByLabel('Its value').fill('Gannet')
+    assert.deepEqual(await dialog.locator('.changes tbody tr').allInnerTexts(), ['Display name\t–\tFiona Firth', 'About\tsails\t–', 'boat\t–\tGannet', 'title\tMate\tCaptain'])
+    await dialog.getByLabel('Handle').fill('Fiona F')
+    await p.press('Change', 'dialog')
+    await dialog.getByText('A value is not allowed.').waitFor()
+    await dialog.getByLabel('Handle').fill('fiona.f')
+    await confirm(p, 'Change', '–', 'Fiona Firth')
+    await p.page.getByRole('heading', { name: 'Fiona Firth' }).waitFor()
+    await profile.getByText('fiona.f').waitFor()
+    const { profile: now } = await w.server.admin('AdminService/GetUser', { user: 'fiona' }) as { profile?: { about?: string; fields?: object } }
+    assert.deepEqual([now?.about, now?.fields], [undefined, { boat: 'Gannet', title: 'Captain', unit: 'A' }])
+    assert.equal((await record('SetProfiles'))?.operator, 'carol')
+
+    await p.page.goto(`${w.server.operators}/admin/tenants`)
+    for (const [from, to, fields] of [['none', 'Display name, boat', ['display_name', 'fields.boat']], ['Display name, boat', 'none', undefined]] as const) {
+      await p.page.getByRole('table').first().getByRole('row', { name: 'default' }).getByRole('button', { name: 'Profiles' }).click()
+      await dialog.getByRole('switch', { name: 'Display name' }).click()
+      await dialog.getByLabel('Single fields of the application').fill(to === 'none' ? '' : 'boat')
+      await confirm(p, 'Change', from, to)
+      const { managed } = await w.server.admin('AdminService/GetTenant', {}) as { managed?: string[] }
+      assert.deepEqual(managed, fields)
+    }
+    await p.context.close()
+  })
+
   test('log, refusals, cluster, tenants and backups show what there is', async () => {
     const p = await open('log?contains=store')
     await cell(p, /store is open/).waitFor()

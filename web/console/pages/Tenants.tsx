@@ -1,5 +1,6 @@
 import { type ReactElement, useState } from 'react'
-import { Button, Choices, Field, Switch } from '../../ui/index.js'
+import { Dialog } from '../../ui/Dialog.js'
+import { Button, Choices, Field, Spinner, Switch } from '../../ui/index.js'
 import { call, useCall } from '../call.js'
 import { named, useTranslation } from '../i18n/index.js'
 import { Change, type Changed, Once } from '../parts/Change.js'
@@ -11,13 +12,15 @@ import type { TenantSummaryJson } from '../wire/types_gen.js'
 const registrations = ['REGISTRATION_UNSPECIFIED', 'REGISTRATION_OPEN', 'REGISTRATION_INVITATION', 'REGISTRATION_CLOSED'] as const
 type Registration = typeof registrations[number]
 const dayS = 86_400
+const manageable = ['display_name', 'about', 'handle', 'avatar', 'fields'] as const
+const single = 'fields.' // before the name of one field of the application
 
 /** The tenants: who may create an account in each, and which new user ids are accepted. */
 export function Tenants(): ReactElement {
   const tr = useTranslation()
   const { t } = tr
   const { answer, error, again } = useCall('AdminService/ListTenants', {})
-  const [asking, setAsking] = useState<{ readonly what: 'registration' | 'invite'; readonly of: TenantSummaryJson }>()
+  const [asking, setAsking] = useState<{ readonly what: 'registration' | 'invite' | 'managed'; readonly of: TenantSummaryJson }>()
   const say = (n: number | undefined): string => named(tr, 'registration', registrations[n ?? 0] ?? '')
   const close = (): void => {
     setAsking(undefined)
@@ -31,9 +34,10 @@ export function Tenants(): ReactElement {
       <Table label={t('tenants')} rows={answer?.tenants ?? []} keyOf={(x) => x.tenant ?? ''} empty={t('loading')} columns={[
         { title: t('tenant'), cell: (x) => <Link page="users" query={{ tenant: x.tenant === 'default' ? '' : x.tenant ?? '' }}>{x.tenant}</Link> },
         { title: t('registrationSet'), cell: (x) => say(x.registration) }, { title: t('registrationNow'), cell: (x) => say(x.effective) }, { title: t('newIds'), wide: true, cell: (x) => t(x.strictIds ? 'idsReadAsNoOther' : 'idsLookLikeNoOther') },
-        { title: t('action'), action: true, cell: (x) => <><Button small onClick={() => setAsking({ what: 'registration', of: x })}>{t('change')}</Button><Button small onClick={() => setAsking({ what: 'invite', of: x })}>{t('invite')}</Button></> },
+        { title: t('action'), action: true, cell: (x) => <><Button small onClick={() => setAsking({ what: 'registration', of: x })}>{t('change')}</Button><Button small onClick={() => setAsking({ what: 'invite', of: x })}>{t('invite')}</Button><Button small onClick={() => setAsking({ what: 'managed', of: x })}>{t('managed')}</Button></> },
       ]} />
       {asking?.what === 'registration' && <Register of={asking.of} onClose={close} />}
+      {asking?.what === 'managed' && <Managed tenant={asking.of.tenant ?? ''} onClose={close} />}
       {asking?.what === 'invite' && <Invite tenant={asking.of.tenant ?? ''} onClose={close} />}
     </div>
   )
@@ -54,6 +58,31 @@ function Register({ of, onClose }: { readonly of: TenantSummaryJson; readonly on
     <Change title={t('registrationTitle', { tenant: of.tenant ?? '' })} changes={changes} ready={changes.length > 0} action={t('change')} done={t('doneChanged')} run={(requestId) => call('AdminService/SetRegistration', { tenant: of.tenant ?? '', registration: to, ...(strict !== was && { strictIds: strict }), requestId })} onClose={onClose}>
       <Choices label={t('registrationSet')} value={to} of={registrations.map((r) => [r, named(tr, 'registration', r)] as const)} onChange={setTo} />
       <Switch on={strict} onChange={setStrict}>{t('strictIds')}</Switch>
+    </Change>
+  )
+}
+
+/** The fields of profiles that only the application changes. Spec: P-14.6. */
+function Managed({ tenant, onClose }: { readonly tenant: string; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const { answer, error } = useCall('AdminService/GetTenant', { tenant })
+  const before = answer?.managed ?? []
+  if (answer) return <ChangeManaged tenant={tenant} before={before} onClose={onClose} />
+  return <Dialog title={t('managedTitle', { tenant })} closeLabel={t('close')} onClose={onClose} foot={<Button onClick={onClose}>{t('cancel')}</Button>}>{error ? <Trouble error={error} /> : <Spinner label={t('loading')} />}</Dialog>
+}
+
+function ChangeManaged({ tenant, before, onClose }: { readonly tenant: string; readonly before: readonly string[]; readonly onClose: () => void }): ReactElement {
+  const tr = useTranslation()
+  const { t } = tr
+  const [whole, setWhole] = useState<readonly string[]>(before.filter((f) => !f.startsWith(single)))
+  const [names, setNames] = useState(before.filter((f) => f.startsWith(single)).map((f) => f.slice(single.length)).join(', '))
+  const managed = [...new Set([...whole, ...names.split(/[,，]/).map((n) => n.trim()).filter(Boolean).map((n) => single + n)])].sort()
+  const say = (fields: readonly string[]): string => fields.map((f) => f.startsWith(single) ? f.slice(single.length) : named(tr, 'managed', f)).join(', ') || t('none')
+  const changes: Changed[] = say(managed) === say(before) ? [] : [{ name: t('onlyApplication'), from: say(before), to: say(managed) }]
+  return (
+    <Change title={t('managedTitle', { tenant })} text={t('managedText')} changes={changes} ready={changes.length > 0} action={t('change')} done={t('doneChanged')} run={(requestId) => call('AdminService/SetProfileRules', { tenant, managed, requestId })} onClose={onClose}>
+      {manageable.map((f) => <Switch key={f} on={whole.includes(f)} onChange={(on) => setWhole(on ? [...whole, f] : whole.filter((x) => x !== f))}>{named(tr, 'managed', f)}</Switch>)}
+      <Field label={t('managedNames')} hint={t('managedNamesHint')} autoCapitalize="none" spellCheck={false} value={names} onChange={(e) => setNames(e.target.value)} />
     </Change>
   )
 }
