@@ -53,6 +53,12 @@ func TestGetUsersAnswersWhatDiffers(t *testing.T) {
 		if body := ask(first, "", all(40, 60)...); !strings.Contains(body, "rate_limited") {
 			t.Errorf("without a look-up left the answer is %s", body)
 		}
+		if r := w.curl("AccountService", "UpdateAccount", "Bearer "+first, `{"handle":"u59"}`); r.code != im.CodeRateLimited {
+			t.Errorf("without a look-up left a try to take a handle is answered %s", r.body)
+		}
+		if got := decoded[userList](t, ask(first, "", append(all(40, 60), all(2, 31)...)...)); len(got.Users) != 29 || len(got.Later) != 20 {
+			t.Errorf("after 20 new users %d who were looked up are told, and %d are later; want 29 and 20", len(got.Users), len(got.Later))
+		}
 		got = decoded[userList](t, ask(first, group, append(all(0, 31), all(40, 60)...)...))
 		if len(got.Users) != 31 || len(got.Later) != 20 {
 			t.Errorf("without a look-up left %d known users are told, and %d strangers are later; want 31 and 20", len(got.Users), len(got.Later))

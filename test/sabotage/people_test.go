@@ -22,7 +22,7 @@ var peopleRules = []rule{
 	{
 		name:    "handle-of-two",
 		holds:   "no handle looks like the id or the handle of another user",
-		patches: []patch{{"internal/user/handles.go", `case im.User(value) != a.User:`, `case false:`}},
+		patches: []patch{{"internal/user/handles.go", `case im.User(value) != a.User && (strict ||`, `case false && (strict ||`}},
 		guards:  []guard{{"internal/user", "^TestHandleIsOfOneUser$"}},
 	},
 	{
@@ -30,6 +30,31 @@ var peopleRules = []rule{
 		holds:   "one call of the back end gives a handle to one user",
 		patches: []patch{{"internal/user/handles.go", `given && to != a.User {`, `given && to != a.User && false {`}},
 		guards:  []guard{{"internal/user", "^TestBackEndSetsProfiles$"}},
+	},
+	{
+		name:    "keep-the-handle-of-an-id",
+		holds:   "a handle that is the id of a user is theirs once they ask for it",
+		patches: []patch{{"internal/user/handles.go", `u.Handle = ""
+			return c.putUser(holder, u)`, `return nil`}},
+		guards: []guard{{"internal/user", "^TestHandleIsOfOneUser$"}},
+	},
+	{
+		name:    "forget-what-is-hidden",
+		holds:   "a hidden field that comes back is hidden",
+		patches: []patch{{"internal/user/profiles.go", `if v := seen[field]; v > SeenByEverybody {`, `if v := seen[field]; v > SeenByEverybody && (!strings.HasPrefix(field, fieldPrefix) || fieldsOf(u)[field[len(fieldPrefix):]] != "") {`}},
+		guards:  []guard{{"internal/user", "^TestHiddenFieldsAreNotSeen$"}},
+	},
+	{
+		name:    "tell-hidden-changes",
+		holds:   "nobody is told that a field has changed that they do not see",
+		patches: []patch{{"internal/presence/policychange.go", `if differs && x.told && x.view != untold {`, `if x.told && x.view != untold {`}},
+		guards:  []guard{{"internal/presence", "^TestWatchersLearnNewProfiles$"}},
+	},
+	{
+		name:    "try-handles-for-free",
+		holds:   "each handle that a user tries is a look-up",
+		patches: []patch{{"internal/api/account.go", `if r.GetHandle() != "" {`, `if false {`}},
+		guards:  []guard{{"internal/api", "^TestGetUsersAnswersWhatDiffers$"}},
 	},
 	{
 		name:    "change-managed-fields",
@@ -40,7 +65,7 @@ var peopleRules = []rule{
 	{
 		name:    "pay-twice-for-a-user",
 		holds:   "look-ups count distinct users",
-		patches: []patch{{"internal/user/rates.go", `if us.rates.named.Ready(now, k, once) != nil {`, `if false {`}},
+		patches: []patch{{"internal/user/rates.go", `case us.rates.named.Ready(now, k, once) != nil:`, `case false:`}},
 		guards:  []guard{{"internal/user", "^TestLookUpsCountDistinctUsers$"}},
 	},
 	{
