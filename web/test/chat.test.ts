@@ -233,7 +233,7 @@ describe('the web chat', { timeout: suiteMs, concurrency: 3 }, () => {
   test('after a dialog the focus is where it was', async () => {
     const [user = ''] = await shared.users('zoe')
     const zoe = await shared.open(user, { route: 'settings' })
-    const button = zoe.page.getByRole('button', { name: 'Change the name' })
+    const button = zoe.page.getByRole('button', { name: 'Edit the profile' })
     const focused = (): Promise<boolean> => button.evaluate((b) => b === document.activeElement)
     const dialog = zoe.page.getByRole('dialog')
     for (const close of [() => zoe.page.keyboard.press('Escape'), () => zoe.press('Close', 'dialog')]) {

@@ -105,7 +105,7 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
     await p.go('devices')
     await p.page.keyboard.press('Escape')
     await p.page.getByRole('heading', { name: 'Settings' }).waitFor()
-    await p.press('Change the name')
+    await p.press('Edit the profile')
     await p.page.getByRole('dialog').waitFor()
     await p.page.keyboard.press('Escape')
     await p.page.getByRole('dialog').waitFor({ state: 'detached' })
