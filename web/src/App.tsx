@@ -45,7 +45,7 @@ function Account({ account }: { readonly account: string }): ReactElement {
   const [, openAgain] = useReducer((n: number) => n + 1, 0)
   const session = sessions.opened(account) ?? use(sessions.open(account)) // even for a resolved promise React shows nothing for 300 ms, so an open session is used directly
   if (!session) return <SignIn />
-  return <SessionContext value={session}><PetrelProvider client={session.client}><Open session={session} onAgain={openAgain} /></PetrelProvider></SessionContext>
+  return <SessionContext value={session}><PetrelProvider client={session.client} profiles={session.profiles}><Open session={session} onAgain={openAgain} /></PetrelProvider></SessionContext>
 }
 
 /** Codes after which a person has to log in again. */

@@ -1,5 +1,6 @@
 import { useStatus } from '@petrel-im/sdk/react'
 import { type ReactElement, type ReactNode, useCallback } from 'react'
+import { OpenConv } from './account/useName.js'
 import { ChatView } from './chat/ChatView.js'
 import { ConnectionLine, ConnectionText, useConnectionText } from './connection.js'
 import { useGo, useRoute } from './environment.js'
@@ -8,7 +9,7 @@ import { useNarrow } from './useNarrow.js'
 import { NoChat } from './NoChat.js'
 import { isListed } from './sidebar/chatList.js'
 import { Welcome } from './sidebar/Welcome.js'
-import { useOfClient } from './clientSnapshot.js'
+import { useChat, useOfClient } from './clientSnapshot.js'
 import './app.css'
 
 interface PanesProps {
@@ -22,9 +23,11 @@ const loadInfo = () => import('./parts.js').then((m) => m.InfoPanel)
 /** The list, the chat and the info panel beside each other, as many as there is room for. */
 export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const route = useRoute()
-  const { conv, user, info: opened } = route
+  const { conv, user, person } = route
+  const opened = route.info || person !== ''
+  const open = useChat(conv, user)?.id ?? ''
   const go = useGo()
-  const closeInfo = useCallback(() => go({ ...route, info: false }, true), [go, route])
+  const closeInfo = useCallback(() => go({ ...route, info: false, person: '' }, true), [go, route])
   const connection = useConnectionText()
   const some = useOfClient((c) => c.conversations().some(isListed))
   const { synced } = useStatus() // before that the list may be incomplete
@@ -39,8 +42,8 @@ export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
       {!sidebar && <ConnectionLine />}
       <div className={`panes${chat || panel ? ' panes-main' : ''}${chat && info ? ' panes-info' : ''}${sidebar ? '' : ' panes-alone'}`}>
         {sidebar}
-        {main}
-        {chat && info && <Later key={key} load={loadInfo} of={{ conv, peer: user }} onFailed={closeInfo} />}
+        <OpenConv value={open}>{main}</OpenConv>
+        {chat && info && <OpenConv value={open}><Later key={`${key} ${person}`} load={loadInfo} of={{ conv, peer: user, person }} onFailed={closeInfo} /></OpenConv>}
       </div>
     </ConnectionText>
   )

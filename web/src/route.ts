@@ -5,6 +5,7 @@
  *   #/alice                  the list of conversations of the account alice
  *   #/alice/c/CONV           a conversation;   #/alice/c/CONV/info   with its info panel
  *   #/alice/c/CONV/t/5       with the thread of message 5
+ *   #/alice/c/CONV/p/bob     with the profile of bob;   #/alice/c/CONV/info/bob   which the info panel has opened
  *   #/alice/u/bob            the direct conversation with bob, even before its first message
  *   #/alice/settings         settings;   #/alice/devices   devices
  *
@@ -15,16 +16,17 @@ export interface Route {
   readonly conv: string
   readonly user: string
   readonly info: boolean
+  readonly person: string // the user whose profile is shown, instead of the info panel; '': none
   readonly thread: number // seq of the root of the open thread; 0: none
   readonly panel: '' | 'settings' | 'devices'
 }
 
-const nothing: Route = { account: '', conv: '', user: '', info: false, thread: 0, panel: '' }
+const nothing: Route = { account: '', conv: '', user: '', info: false, person: '', thread: 0, panel: '' }
 
 export function parseRoute(hash: string): Route {
   const [account = '', kind = '', id = '', more = '', root = ''] = hash.replace(/^#\/?/, '').split('/').map(decode)
   if (kind === 'settings' || kind === 'devices') return { ...nothing, account, panel: kind }
-  return { ...nothing, account, conv: kind === 'c' ? id : '', user: kind === 'u' ? id : '', info: more === 'info', thread: more === 't' && /^[1-9]\d{0,14}$/.test(root) ? Number(root) : 0 }
+  return { ...nothing, account, conv: kind === 'c' ? id : '', user: kind === 'u' ? id : '', info: more === 'info', person: more === 'info' || more === 'p' ? root : '', thread: more === 't' && /^[1-9]\d{0,14}$/.test(root) ? Number(root) : 0 }
 }
 
 function decode(part: string): string {
@@ -37,8 +39,8 @@ function decode(part: string): string {
 
 /** Returns the address of a route. It begins with #/. */
 export function address(to: Partial<Route>): string {
-  const { account, conv, user, info, thread, panel } = { ...nothing, ...to }
-  const parts = [account, ...(conv ? ['c', conv] : user ? ['u', user] : panel ? [panel] : []), ...(info ? ['info'] : thread > 0 ? ['t', String(thread)] : [])]
+  const { account, conv, user, info, person, thread, panel } = { ...nothing, ...to }
+  const parts = [account, ...(conv ? ['c', conv] : user ? ['u', user] : panel ? [panel] : []), ...(info ? ['info', ...person ? [person] : []] : person ? ['p', person] : thread > 0 ? ['t', String(thread)] : [])]
   return `#/${parts.map(encodeURIComponent).join('/')}`
 }
 

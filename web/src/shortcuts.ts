@@ -11,7 +11,7 @@ function closeBeside(account: string): void {
   const at = route()
   if (at.panel === 'devices') go({ account, panel: 'settings' })
   else if (at.panel !== '') go({ account })
-  else if (at.info || at.thread > 0) go({ ...at, info: false, thread: 0 }, true)
+  else if (at.info || at.person !== '' || at.thread > 0) go({ ...at, info: false, person: '', thread: 0 }, true)
 }
 
 /** The keys that work everywhere in the page. */

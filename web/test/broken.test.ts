@@ -31,7 +31,9 @@ const rules: readonly Rule[] = [
   { file: 'src/chat/markup.ts', old: 'this.#mentions.has(user) || ', new: 'true || ', guard: 'src/chat/markup.test.ts', by: 'only users whom the message mentions' },
   { file: 'src/embed/router.ts', old: 'same || this.#opens(next)', new: 'true', guard: 'src/embed/router.test.ts', by: 'if the page lets it' },
   { file: 'elementStyles.ts', old: 'calc($1 * var(--rem))', new: '$1rem', guard: 'test/elementStyles.test.ts', by: 'goes by the page around it' },
-  { file: 'src/account/displayNames.ts', old: '++this.#asked < atOnce ? 0 : askEveryMs', new: 'askEveryMs', guard: 'src/account/displayNames.test.ts', by: 'those that a list shows first' },
+  { file: 'src/account/presenceWatch.ts', old: '[...first, ...views]', new: '[...views]', guard: 'src/account/presenceWatch.test.ts', by: 'come before those of the list' },
+  { file: 'src/account/presenceWatch.ts', old: 'if (list === told) return', new: '', guard: 'src/account/presenceWatch.test.ts', by: 'only for another list' },
+  { file: 'src/settings/profileDraft.ts', old: '[...text].length > mostAbout', new: 'text.length > mostAbout', guard: 'src/settings/profileDraft.test.ts', by: 'before the server is asked' },
   { file: 'src/longPress.ts', old: '> slack) end()', new: '> Infinity) end()', guard: 'src/longPress.test.ts', by: 'opens none when it moves' },
   { file: 'src/chat/failureText.ts', old: "too_late: 'errorTooLate', ", new: '', guard: 'src/chat/failureText.test.ts', by: 'each code of the catalogue' },
   { file: 'src/chat/failureText.ts', old: "t('errorOther', { code })", new: 'code', guard: 'src/chat/failureText.test.ts', by: 'the English text of the server' },
@@ -42,6 +44,8 @@ const rules: readonly Rule[] = [
 /** Rules that only a browser sees broken. */
 const seen: readonly Rule[] = [
   { file: 'src/chat/ChatView.tsx', old: 'conv={id || conv}', new: 'conv={id}', guard: 'test/group.test.ts', by: 'of which this browser has not heard yet' },
+  { file: 'src/account/useName.ts', old: ': watch([user], open)', new: ': undefined', guard: 'test/profile.test.ts', by: 'in an open group' },
+  { file: 'src/account/findUser.ts', old: 'if (/^[a-z0-9_.]{3,32}$/.test(small))', new: 'if (false)', guard: 'test/profile.test.ts', by: 'found by the exact handle' },
   { file: 'src/chat/Body.tsx', old: 'grow()', new: '', guard: 'test/long.test.ts', by: 'a long message is folded' },
   { file: 'src/chat/Composer.tsx', old: " || length.over > 0) return", new: ') return', guard: 'test/long.test.ts', by: 'characters are counted' },
   { file: 'ui/composing.ts', old: 'return key.isComposing || key.keyCode === 229', new: 'return false', guard: 'test/input.test.ts', by: 'in the composer' },

@@ -177,7 +177,7 @@ describe('groups', { timeout: suiteMs, concurrency: 3 }, () => {
   test('of somebody with a long name who is typing the name is cut, and not that they are', async () => {
     const { conv, users: [petra = '', quirin = ''] } = await shared.group('Names', 'petra', 'quirin')
     const writes = await shared.open(quirin, { route: 'settings' })
-    await writes.press('Change the name')
+    await writes.press('Edit the profile')
     await writes.page.getByLabel('Name', { exact: true }).fill('Quirin Wolfeschlegelsteinhausenbergerdorff of Bremen')
     await writes.press('Save', 'dialog')
     await writes.go(`c/${conv}`)

@@ -86,7 +86,7 @@ describe('input methods', { timeout: suiteMs, concurrency: 3 }, () => {
       await p.page.getByRole('menuitem', { name: 'New group' }).click()
     }, 'Name of the group', 'Add by user name')
     await p.go('settings')
-    await inDialog(() => p.press('Change the name'), 'Name')
+    await inDialog(() => p.press('Edit the profile'), 'Name')
     await inDialog(() => p.press('Change the password'), 'Current password', 'New password')
     assert.equal(await p.page.getByRole('heading', { name: '你好' }).count(), 0) // no name was changed
     await p.context.close()

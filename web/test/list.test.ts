@@ -94,7 +94,7 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
   test('Escape closes what stands beside the chat or in its place, one thing at a time', async () => {
     const [user = '', peer = ''] = await shared.users('dora', 'emil')
     const p = await shared.open(user, { route: `u/${peer}/info` })
-    const info = p.page.getByRole('complementary', { name: 'Info' })
+    const info = p.page.getByRole('complementary', { name: 'Profile' })
     await info.waitFor()
     await p.field.press('Escape')
     await info.waitFor({ state: 'detached' })
@@ -105,7 +105,7 @@ describe('conversations', { timeout: suiteMs, concurrency: 3 }, () => {
     await p.go('devices')
     await p.page.keyboard.press('Escape')
     await p.page.getByRole('heading', { name: 'Settings' }).waitFor()
-    await p.press('Change the name')
+    await p.press('Edit the profile')
     await p.page.getByRole('dialog').waitFor()
     await p.page.keyboard.press('Escape')
     await p.page.getByRole('dialog').waitFor({ state: 'detached' })

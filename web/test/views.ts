@@ -317,6 +317,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     'element-list': (s) => inShop(s, ''),
     'info-user': ({ to }) => to('alice/u/bob/info'),
     'info-group': ({ to }) => to(`${mixed}/info`),
+    'profile': ({ to }) => to(`${mixed}/p/bob`),
     'info-crowd': ({ to }) => to(`alice/c/${world.crowd}/info`),
     'member-menu': async ({ p, to }) => {
       await to(`${mixed}/info`)
@@ -341,7 +342,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     },
     'name': async ({ p, to, t }) => {
       await to('alice/settings')
-      await p.locator('.settings .row', { hasText: t('changeName') }).click()
+      await p.locator('.settings .row', { hasText: t('editProfile') }).click()
     },
     'password': async ({ p, to, t }) => {
       await to('alice/settings')

@@ -143,8 +143,7 @@ export async function makeWorld(server: Server): Promise<World> {
   await set(archived.conv, { archived: '1' })
   await set(boat, { pinned: '1' })
 
-  const kept = Object.fromEntries(Object.entries(names).map(([user, name]) => [user, { name, atMs: now }]))
-  const drafts = { 'alice:draft:@noa': 'Thank you, and', 'alice:names': JSON.stringify(kept), 'alice:device': 'the-laptop-of-alice' }
+  const drafts = { 'alice:draft:@noa': 'Thank you, and', 'alice:device': 'the-laptop-of-alice' }
   return {
     mixed, crowd, former, boat, link: (user) => `${server.url}/#t=${tokens.get(user)}`,
     prepare: async (p) => {

@@ -18,11 +18,16 @@ export interface CallOptions {
   readonly timeoutMs?: number
 }
 
-/** The profile of a user, as others may see it. */
+/** The profile of a user, as the caller may see it. Hidden fields, and those that are not set, are absent. Spec: P-14.1. */
 export interface Account {
   readonly user: string
   readonly displayName: string
   readonly createdMs: number
+  readonly about?: string
+  readonly handle?: string
+  readonly fields?: Readonly<Record<string, string>>
+  /** Compare it for equality only. Spec: P-14.2. */
+  readonly version?: string
 }
 
 /** An installation where the user has logged in. */

@@ -4,16 +4,18 @@ import type { Client } from './client.js'
 import type { Change, Conversation, Message, Outgoing, Presence, Quoted, Signal, Unread } from './core/index.js'
 import { type HistoryView, HistoryWindow } from './history.js'
 import type { Status } from './options.js'
+import type { Profile, Profiles } from './profiles.js'
 
 const Context = createContext<Client | undefined>(undefined)
+const ProfilesContext = createContext<Profiles | undefined>(undefined)
 
 /**
- * Provides a client to the components inside it, and keeps it connected while it is mounted. Make the client
- * outside of components, because it outlives them.
+ * Provides a client to the components inside it, and keeps it connected while it is mounted. Make the client, and the
+ * Profiles for useProfile, outside of components, because they outlive them.
  */
-export function PetrelProvider({ client, children }: { readonly client: Client; readonly children?: ReactNode }): ReactElement {
+export function PetrelProvider({ client, profiles, children }: { readonly client: Client; readonly profiles?: Profiles; readonly children?: ReactNode }): ReactElement {
   useEffect(() => client.connect(), [client])
-  return createElement(Context.Provider, { value: client }, children)
+  return createElement(Context.Provider, { value: client }, createElement(ProfilesContext.Provider, { value: profiles }, children))
 }
 
 /** Returns the client of the PetrelProvider around the component. */
@@ -108,4 +110,17 @@ export function useSignals(): readonly Signal[] {
 /** The value of a setting: of a conversation, of another user, or of the account. */
 export function useSetting(conv: string, user: string, name: string): string {
   return useSnapshot(ofAccount, (client) => client.setting(conv, user, name))
+}
+
+/**
+ * The profile of a user; undefined: it is not known, or the user is ''. The component shows the user, so the profile is
+ * asked for. conv: the conversation in which it does; see Profiles.want.
+ */
+export function useProfile(user: string, conv = ''): Profile | undefined {
+  const profiles = useContext(ProfilesContext)
+  if (!profiles) throw new Error('the PetrelProvider around this component has no profiles')
+  const profile = useSyncExternalStore(profiles.subscribe, () => profiles.get(user), () => profiles.get(user))
+  const dropped = profile === undefined
+  useEffect(() => profiles.want(user, { conv }), [profiles, user, conv, dropped])
+  return profile
 }

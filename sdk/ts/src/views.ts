@@ -118,10 +118,11 @@ export abstract class Views extends Calls {
   }
 
   /**
-   * Sets the users whose presence the application wants to know, at most 200. It replaces the former list.
-   * Spec: P-13.5.
+   * Sets the users whose presence the application wants to know, at most 200. It replaces the former list. conv: a
+   * conversation of the user, so that the presences of its members tell the versions of their profiles. Those of
+   * direct conversations do so in any case. Spec: P-13.5, P-14.5.
    */
-  watch(users: readonly string[]): void {
-    this.driver.apply((core) => setWatch(core, users))
+  watch(users: readonly string[], conv = ''): void {
+    this.driver.apply((core) => setWatch(core, users, conv))
   }
 }

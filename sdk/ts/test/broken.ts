@@ -71,7 +71,7 @@ export const broken: readonly Broken[] = [
   { clause: 'S-11.1', file: 'signals.ts', old: 'if (c.lossy.typing.get(v)?.delete(user)) show(c, v)', new: '', vector: 'who types is shown until they have written' },
   { clause: 'S-11.2', file: 'signals.ts', old: '|| told !== undefined && c.now - told < typingEveryMs) return', new: ') return', vector: 'typing is told every three seconds at most' },
   { clause: 'S-11.3', file: 'signals.ts', old: 'others.filter((x) => x !== old)', new: 'others', vector: 'the newest signal of each kind is kept for a minute' },
-  { clause: 'S-11.4', file: 'connection.ts', old: 'watchDue: c.lossy.watch.length > 0', new: 'watchDue: false', vector: 'presence is watched anew on each connection' },
+  { clause: 'S-11.4', file: 'connection.ts', old: 'watchDue: c.lossy.watch.users.length > 0', new: 'watchDue: false', vector: 'presence is watched anew on each connection' },
   { clause: 'S-12.1', file: 'outbox.ts', old: 'touchOutgoing(c, o)\nreturn o', new: 'kept(c, o.id)\nreturn o', vector: 'a message is durable before it is sent' },
   { clause: 'S-12.2', file: 'outbox.ts', old: 'after: c.convs.get(id)?.head ?? 0', new: 'after: 0', vector: 'a message is durable before it is sent' },
   { clause: 'S-12.3', file: 'send.ts', old: 'o && l.busy === 0;', new: 'o;', vector: 'messages of a conversation wait for each other and conversations do not' },

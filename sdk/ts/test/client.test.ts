@@ -28,6 +28,26 @@ const entry = (seq: number, text: string): NonNullable<ServerFrameJson['events']
 const hasCode = (code: string) => (e: unknown): boolean => isPetrelError(e) && e.code === code
 
 describe('client', { timeout: 300_000 }, () => {
+  test('presences and syncs tell the versions of profiles', async () => {
+    const server = new FakeServer()
+    server.answer = (f) => f.sync ? { sync: { token: 'AQ==', convs: [{ conv: 'd1', kind: 'CONV_KIND_DIRECT', peer: 'bob', peerProfile: 'v1', head: '0' }] } } : usual(f)
+    const client = new Client({ url: 'ws://a', token: 't', transport: server })
+    client.watch(['bob'], 'g1')
+    client.connect()
+    await until(client, () => client.status().synced)
+    assert.deepEqual(server.got.flatMap((f) => f.watch ?? []), [{ users: ['bob'], conv: 'g1' }])
+    assert.ok(server.got[0]?.hello?.capabilities?.includes('profiles'))
+    assert.equal(client.conversation('d1')?.peerProfile, 'v1')
+    server.push({ events: { presences: [{ user: 'bob', profile: 'v1' }] } })
+    const first = client.presence('bob')
+    assert.deepEqual(first, { online: false, lastMs: 0, profile: 'v1' })
+    server.push({ events: { presences: [{ user: 'bob', profile: 'v1' }] } })
+    assert.equal(client.presence('bob'), first)
+    server.push({ events: { presences: [{ user: 'bob', profile: 'v2' }] } })
+    assert.equal(client.presence('bob')?.profile, 'v2')
+    await client.close()
+  })
+
   test('what does not change is the same object', () => connected(async (client, server) => {
     const [all, one, messages, status] = [client.conversations(), client.conversation('g1'), client.messages('g1'), client.status()]
     server.push({ ping: {} })

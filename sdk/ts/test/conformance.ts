@@ -316,7 +316,7 @@ export class Script {
       case 'focus':
         return k.setFocus(c, what === null ? undefined : list(what).map(text))
       case 'watch':
-        return k.setWatch(c, list(what).map(text))
+        return k.setWatch(c, list(what).map(text), '')
       case 'typing':
         return k.sayTyping(c, text(what))
       case 'wakeUp':

@@ -1,6 +1,7 @@
 import type { Client } from '@petrel-im/sdk'
+import type { Profiles } from '@petrel-im/sdk/profiles'
 import { createContext, useContext } from 'react'
-import type { Names } from './displayNames.js'
+import type { Watch } from './presenceWatch.js'
 
 /** A logged-in user, with their client and what belongs to it. */
 export interface Session {
@@ -8,9 +9,9 @@ export interface Session {
   /** The prefix under which this browser keeps data outside the client, such as drafts. */
   readonly account: string
   readonly client: Client
-  readonly names: Names
-  /** Watches the presence of users until the returned function is called. */
-  readonly watch: (users: readonly string[]) => () => void
+  /** The profiles of the users that the views show. */
+  readonly profiles: Profiles
+  readonly watch: Watch
   /**
    * Voids the tokens, and removes the data of the account from this browser. Absent in a <petrel-chat> element:
    * there the page logs out.

@@ -4,7 +4,7 @@ import { version } from '../pageMeta.js'
 import { forgetAccount, keep, onKept, recall } from '../browserStorage.js'
 import { addAccount, allAccounts, removeAccount } from './accounts.js'
 import { browserName } from './browserName.js'
-import { Names } from './displayNames.js'
+import { keptProfiles } from './keptProfiles.js'
 import type { Session } from './SessionContext.js'
 import { watchFor } from './presenceWatch.js'
 
@@ -78,7 +78,7 @@ class SessionStore {
     client ??= make(have.device)
     await client.open()
     const session: Session = {
-      user, account: user, client, names: new Names(client, user), watch: watchFor(client), logOut: () => this.#logOut(session),
+      user, account: user, client, profiles: keptProfiles(client, user), watch: watchFor(client), logOut: () => this.#logOut(session),
     }
     return session
   }
@@ -184,7 +184,7 @@ class SessionStore {
 
   /** Removes the data that is not in the store of the client. */
   async #wipe(s: Session): Promise<void> {
-    s.names.end()
+    s.profiles.end()
     await (await this.#tokensOf(s.user)).tokens.save(undefined)
     forgetAccount(s.user)
     removeAccount(s.user)

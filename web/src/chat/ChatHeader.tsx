@@ -23,7 +23,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const { user } = useSession()
   const route = useRoute()
   const go = useGo()
-  const name = useName(peer, true)
+  const name = useName(peer)
   const connection = useContext(ConnectionText) // a phone shows either the list, which has this text too, or the chat
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [mute, setMute] = useState<MenuPlace | undefined>(undefined)
@@ -35,7 +35,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   return (
     <header className="chat-header">
       <BackButton chat={v?.id ?? ''} />
-      <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, thread: 0, info: !route.info }, route.info)}>
+      <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, thread: 0, info: !route.info, person: '' }, route.info)}>
         {v?.kind === 'group' ? <Avatar id={v.id} name={title} size={42} group /> : <PeerAvatar name={title} peer={peer} />}
         <span className="chat-title-text">
           <span className="chat-row-line"><h1 className="cut" dir="auto">{title}</h1>{v && <MuteMark conversation={v} />}</span>
@@ -49,7 +49,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
       }} />}
       {menu && v && (
         <Menu at={menu} label={t('more')} onClose={() => setMenu(undefined)}>
-          <MenuItem icon="info" onSelect={() => go({ ...route, thread: 0, info: true })}>{t('info')}</MenuItem>
+          <MenuItem icon="info" onSelect={() => go({ ...route, thread: 0, info: true, person: '' })}>{t('info')}</MenuItem>
           <MenuItem icon="pin" onSelect={() => setPins(true)}>{t('pinnedMessages')}</MenuItem>
           <MenuItem icon="calendar" onSelect={onDate}>{t('jumpToDate')}</MenuItem>
           <MuteItem conversation={v} onMute={() => setMute(menu)} />
@@ -120,7 +120,8 @@ function Subtitle({ conversation: v, peer }: { readonly conversation: Conversati
 
 const wordsMs = 60_000 // between two updates of the text
 
-function LastSeen({ ms, peer, conv }: { readonly ms: number; readonly peer: string; readonly conv: string }): ReactElement {
+/** Says when a user was last online. */
+export function LastSeen({ ms, peer, conv }: { readonly ms: number; readonly peer: string; readonly conv: string }): ReactElement {
   const translation = useTranslation()
   const said = useMessages(conv).findLast((m) => m.from === peer)?.timeMs ?? 0
   const [, again] = useReducer((n: number) => n + 1, 0)

@@ -111,7 +111,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       discard: (o) => client.discard(o.id),
       grow: () => timeline.current?.grow(),
       unfolded,
-      openUser: (user) => go({ account: session.user, user }),
+      openUser: (user) => go({ account: session.user, conv, user: conv ? '' : peer, person: user }),
     }
   }, [client, go, id, openThread, session, t, thread, toast, unfolded])
 

@@ -48,7 +48,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
       {selects && !recalled && <span className="message-check" role="checkbox" aria-checked={selected} aria-label={t('select')}>{selected && <Icon name="check" small />}</span>}
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
-        {many && !own && first && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
+        {many && !own && first && <button type="button" tabIndex={-1} className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto" onClick={() => actions.openUser(m.from)}><Author user={m.from} /></button>}
         {!recalled && m.rel?.forwarded && <Forwarded from={m.rel.forwarded.from} />}
         {m.rel !== undefined && m.rel.thread > 0 && <button type="button" tabIndex={-1} className="bubble-thread" onClick={() => actions.thread(m.rel?.thread ?? 0)}><Icon name="thread" small />{t('thread')}</button>}
         {!recalled && m.rel && m.rel.replyTo > 0 && <QuoteBlock conv={m.conv} seq={m.rel.replyTo} onOpen={actions.jumpTo} />}

@@ -1,5 +1,6 @@
 import type { Message } from '@petrel-im/sdk'
 import { memo, type ReactElement, useEffect, useSyncExternalStore } from 'react'
+import { nameOf } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
 
@@ -10,11 +11,11 @@ export const ServiceLine = memo(function ServiceLine({ message }: { readonly mes
 
 export function ServiceText({ message: m }: { readonly message: Message }): string {
   const { t, tag } = useTranslation()
-  const { names, user } = useSession()
+  const { profiles, user } = useSession()
   useEffect(() => {
-    for (const u of usersOf(m)) names.want(u)
-  }, [m, names])
-  return useSyncExternalStore(names.subscribe, () => serviceText(m, (u, you) => u === user ? t(you) : names.of(u), t, tag))
+    profiles.want(usersOf(m), { conv: m.conv })
+  }, [m, profiles])
+  return useSyncExternalStore(profiles.subscribe, () => serviceText(m, (u, you) => u === user ? t(you) : nameOf(profiles, u), t, tag))
 }
 
 function usersOf({ from, members }: Message): readonly string[] {

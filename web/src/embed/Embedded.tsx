@@ -3,7 +3,7 @@ import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
 import { Component, type ReactElement, type ReactNode, useEffect, useRef } from 'react'
 import './embed.css'
 import { Button, IconButton, ToastContext, type ToastList, Toasts } from '../../ui/index.js'
-import { type Session, SessionContext, useSession } from '../account/SessionContext.js'
+import { type Session, SessionContext } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
 import { type Environment, EnvironmentContext, useRoute } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
@@ -37,7 +37,7 @@ export function Embedded({ shown, one, element, environment, toasts, onError, on
           {shown && 'error' in shown && <Refused error={shown.error} onAgain={onAgain} />}
           {shown && 'session' in shown && (
             <SessionContext key={shown.key} value={shown.session}>
-              <PetrelProvider client={shown.session.client}><Open session={shown.session} one={one} onError={onError} onOther={onOther} onAgain={onAgain} /></PetrelProvider>
+              <PetrelProvider client={shown.session.client} profiles={shown.session.profiles}><Open session={shown.session} one={one} onError={onError} onOther={onOther} onAgain={onAgain} /></PetrelProvider>
             </SessionContext>
           )}
         </Guard>
@@ -58,17 +58,8 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
     else if (ends) onError(ends)
   }, [other, ends, onError, onOther])
   if (ends) return <Refused error={new PetrelError(ends)} user={session.user} onAgain={onAgain} />
-  if (one) return <><Panes part /><WatchPeer /><Missing onError={onError} /></>
+  if (one) return <><Panes part /><Missing onError={onError} /></>
   return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
-}
-
-/** Watches the presence of the other user, where there is no list that does it. */
-function WatchPeer(): null {
-  const { conv, user: peer } = useRoute()
-  const { user, watch } = useSession()
-  const other = useChat(conv, peer)?.peer ?? ''
-  useEffect(() => other === '' || other === user ? undefined : watch([other]), [other, user, watch])
-  return null
 }
 
 /** Reports to the page that its attribute conv names no conversation of the user. */

@@ -19,7 +19,7 @@ test('another conversation is shown if the page lets it; what belongs to the sam
   assert.deepEqual([router.route().user, router.route().info, asked.at(-1)?.conv], ['bob', true, 'g'])
   may = true
   router.go({ account: 'alice', conv: 'g', panel: 'settings' }) // an element has no such panel
-  assert.deepEqual(router.route(), { account: 'alice', conv: 'g', user: '', info: false, thread: 0, panel: '' })
+  assert.deepEqual(router.route(), { account: 'alice', conv: 'g', user: '', info: false, person: '', thread: 0, panel: '' })
   end()
   router.go({ account: 'alice' })
   assert.equal(changes, 3)

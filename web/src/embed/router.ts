@@ -1,6 +1,6 @@
 import type { Route, Router } from '../route.js'
 
-const nothing: Route = { account: '', conv: '', user: '', info: false, thread: 0, panel: '' }
+const nothing: Route = { account: '', conv: '', user: '', info: false, person: '', thread: 0, panel: '' }
 
 /** The route of one element. The address and the history of the page are left alone. */
 export class ElementRouter implements Router {

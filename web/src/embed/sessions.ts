@@ -1,5 +1,5 @@
 import { browserStore, Client } from '@petrel-im/sdk'
-import { Names } from '../account/displayNames.js'
+import { keptProfiles } from '../account/keptProfiles.js'
 import type { Session } from '../account/SessionContext.js'
 import { watchFor } from '../account/presenceWatch.js'
 import { forgetAccount } from '../browserStorage.js'
@@ -96,7 +96,7 @@ export function take(o: Account, onEnded: Ended = () => {}): Use {
    */
   const drop = async <T>(why: unknown, end: () => Promise<T>): Promise<T> => {
     if (shared.get(account) === used) shared.delete(account)
-    used.session.names.end()
+    used.session.profiles.end()
     const done = Promise.resolve().then(end)
     const settled = done.catch(() => {}).then(() => {
       if (ending.get(account) === settled) ending.delete(account)
@@ -149,7 +149,7 @@ export function take(o: Account, onEnded: Ended = () => {}): Use {
 function make(o: Account, account: string): Shared {
   const login = new PageLogin({ server: o.server, user: o.user, account, ask: ask(o) })
   const client = new Client({ url: o.server, token: login.token, deviceKind: 'web', client: 'petrel-chat/0.1.0', store: browserStore(account), newest: 40 })
-  return { session: { user: o.user, account, client, names: new Names(client, account), watch: watchFor(client) }, login, opened: client.open(), onEnded: new Set(), users: 0, ending: undefined }
+  return { session: { user: o.user, account, client, profiles: keptProfiles(client, account), watch: watchFor(client) }, login, opened: client.open(), onEnded: new Set(), users: 0, ending: undefined }
 }
 
 /**

@@ -2,21 +2,28 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { en } from './en.js'
+import type { Text } from './translation.js'
 import { fill } from './fillText.js'
 import { zh } from './zh.js'
+import { laterEn, laterZh } from './laterTexts.js'
 
-const texts = (t: string | { readonly one?: string; readonly other: string }): string[] => typeof t === 'string' ? [t] : [...t.one === undefined ? [] : [t.one], t.other]
+const texts = (t: Text): string[] => typeof t === 'string' ? [t] : [...t.one === undefined ? [] : [t.one], t.other]
 const holes = (text: string): string => [...text.matchAll(/\{\w+\}/g)].map(([h]) => h).sort().join()
 
-test('both languages have all texts, with the same values in them', () => {
-  assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort())
-  for (const key of Object.keys(en) as (keyof typeof en)[]) {
-    const wanted = holes(texts(en[key]).at(-1) ?? '')
-    for (const text of [...texts(en[key]), ...texts(zh[key])]) {
+function same<Key extends string>(english: Readonly<Record<Key, Text>>, chinese: Readonly<Record<Key, Text>>): void {
+  assert.deepEqual(Object.keys(chinese).sort(), Object.keys(english).sort())
+  for (const key of Object.keys(english) as Key[]) {
+    const wanted = holes(texts(english[key]).at(-1) ?? '')
+    for (const text of [...texts(english[key]), ...texts(chinese[key])]) {
       assert.ok(text.trim() !== '', key)
       assert.equal(holes(text), wanted, `${key}: ${text}`)
     }
   }
+}
+
+test('both languages have all texts, with the same values in them', () => {
+  same(en, zh)
+  same(laterEn, laterZh)
 })
 
 test('what is counted has the forms of its language', () => {
@@ -29,7 +36,7 @@ test('what is counted has the forms of its language', () => {
 
 test('every text is shown somewhere', () => {
   const source = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((f) => /\.tsx?$/.test(f) && !f.includes('i18n')).map((f) => readFileSync(`src/${f}`, 'utf8')).join('\n') + readFileSync('src/i18n/dates.ts', 'utf8')
-  assert.deepEqual(Object.keys(en).filter((key) => !source.includes(`'${key}'`)), [])
+  assert.deepEqual([...Object.keys(en), ...Object.keys(laterEn)].filter((key) => !source.includes(`'${key}'`)), [])
 })
 
 test('a value has a blank beside it, but not between two Chinese signs', () => {

@@ -1,7 +1,7 @@
 import type { MemberRef } from '@petrel-im/sdk'
 import { type ReactElement, useMemo, useState } from 'react'
 import { Avatar, Icon, type MenuPlace, RowButton, SearchField } from '../../ui/index.js'
-import { useName } from '../account/useName.js'
+import { nameOf, useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { type Key, useTranslation } from '../i18n/index.js'
 
@@ -11,12 +11,12 @@ const mostWithoutSearch = 20
 /** The members of a group: the owner first, then the admins. */
 export function MemberList({ members, onSelect }: { readonly members: readonly MemberRef[]; readonly onSelect: (m: MemberRef, at: MenuPlace) => void }): ReactElement {
   const { t } = useTranslation()
-  const { user, names } = useSession()
+  const { user, profiles } = useSession()
   const [wanted, setWanted] = useState('')
   const [most, setMost] = useState(mostAtOnce)
   const sorted = useMemo(() => [...members].sort((a, b) => rank(a) - rank(b)), [members])
   const part = wanted.trim().toLowerCase().replace(/^@/, '')
-  const found = part === '' ? sorted : sorted.filter(({ user: u }) => u.toLowerCase().includes(part) || names.of(u).toLowerCase().includes(part))
+  const found = part === '' ? sorted : sorted.filter(({ user: u }) => u.toLowerCase().includes(part) || nameOf(profiles, u).toLowerCase().includes(part))
   return (
     <>
       {members.length > mostWithoutSearch && <div className="member-search"><SearchField label={t('searchMembers')} clearLabel={t('clear')} value={wanted} onValue={setWanted} /></div>}

@@ -2,7 +2,7 @@ import { useClient } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, useState } from 'react'
 import { Avatar, Button, Field, Icon, isComposing } from '../../ui/index.js'
 import { findUser } from '../account/findUser.js'
-import { useName } from '../account/useName.js'
+import { nameOf, useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
 import { useTranslation } from '../i18n/index.js'
@@ -34,7 +34,7 @@ export interface Choice {
 export function useChoice(without: readonly string[]): Choice {
   const { t } = useTranslation()
   const client = useClient()
-  const { names } = useSession()
+  const { profiles } = useSession()
   const [chosen, setChosen] = useState<readonly string[]>([])
   const [typed, setTyped] = useState('')
   const [error, setError] = useState<string | undefined>(undefined)
@@ -51,9 +51,10 @@ export function useChoice(without: readonly string[]): Choice {
     if (handle === '') return chosen
     if (!isHandle(handle)) return refuse(t('errorHandle'))
     try {
-      const { user, displayName } = await findUser(client, handle)
-      names.learn(user, displayName)
-      if (without.includes(user)) return refuse(t('errorMember', { name: names.of(user) }))
+      const account = await findUser(client, handle)
+      const { user } = account
+      profiles.learn(account)
+      if (without.includes(user)) return refuse(t('errorMember', { name: nameOf(profiles, user) }))
       const and = (is: readonly string[]): readonly string[] => is.includes(user) ? is : [...is, user]
       setChosen(and)
       setTyped((is) => is === typed ? '' : is)
@@ -75,9 +76,9 @@ function handleIn(typed: string): string {
  */
 export function UserPicker({ choice: { chosen, without, typed, error, choose, type, take } }: { readonly choice: Choice }): ReactElement {
   const { t } = useTranslation()
-  const { names } = useSession()
+  const { profiles } = useSession()
   const handle = handleIn(typed)
-  const offered = usePeople(true).filter((p) => !without.includes(p) && !chosen.includes(p) && isNamed(p, typed, names)).slice(0, mostOffered)
+  const offered = usePeople(true).filter((p) => !without.includes(p) && !chosen.includes(p) && isNamed(p, typed, profiles)).slice(0, mostOffered)
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
     if (e.key === 'Enter' && handle !== '') {

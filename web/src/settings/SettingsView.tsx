@@ -1,6 +1,6 @@
 import { isPetrelError } from '@petrel-im/sdk'
-import { useClient, useStatus } from '@petrel-im/sdk/react'
-import { type FormEvent, type ReactElement, useEffect, useState } from 'react'
+import { useClient, useProfile, useStatus } from '@petrel-im/sdk/react'
+import { type FormEvent, type ReactElement, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { Avatar, Button, Choices, Field, IconButton, RowButton, Switch, toast } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
@@ -14,6 +14,7 @@ import { version } from '../pageMeta.js'
 import { useOfClient } from '../clientSnapshot.js'
 import { go } from '../route.js'
 import { LogoutDialog } from './LogoutDialog.js'
+import { ProfileDialog } from './ProfileDialog.js'
 import './settings.css'
 
 /** The preferences and the account of the person. */
@@ -21,7 +22,8 @@ export function SettingsView(): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()
   const name = useName(user)
-  const [open, setOpen] = useState<'name' | 'password' | 'logout' | undefined>(undefined)
+  const handle = useProfile(user)?.handle || user
+  const [open, setOpen] = useState<'profile' | 'password' | 'logout' | undefined>(undefined)
   return (
     <main className="settings">
       <header className="chat-header">
@@ -29,12 +31,12 @@ export function SettingsView(): ReactElement {
         <h1 className="settings-title">{t('settings')}</h1>
       </header>
       <div className="settings-body">
-        <div className="info-head"><Avatar id={user} name={name} size={96} /><h2 dir="auto">{name}</h2><p className="quiet">@{user}</p></div>
+        <div className="info-head"><Avatar id={user} name={name} size={96} /><h2 dir="auto">{name}</h2><p className="quiet">@{handle}</p></div>
         <Look />
         <Notices />
         <section className="card">
           <h2 className="info-title">{t('account')}</h2>
-          <RowButton icon="person" onClick={() => setOpen('name')}>{t('changeName')}</RowButton>
+          <RowButton icon="person" onClick={() => setOpen('profile')}>{t('editProfile')}</RowButton>
           <RowButton icon="key" onClick={() => setOpen('password')}>{t('changePassword')}</RowButton>
           <RowButton icon="device" onClick={() => go({ account: user, panel: 'devices' })}>{t('devices')}</RowButton>
           <RowButton icon="exit" danger onClick={() => setOpen('logout')}>{t('logOut')}</RowButton>
@@ -42,7 +44,7 @@ export function SettingsView(): ReactElement {
         <Blocked />
         <p className="quiet settings-version">{version} · <ServerVersion /></p>
       </div>
-      {open === 'name' && <NameDialog onClose={() => setOpen(undefined)} />}
+      {open === 'profile' && <ProfileDialog onClose={() => setOpen(undefined)} />}
       {open === 'password' && <PasswordDialog onClose={() => setOpen(undefined)} />}
       {open === 'logout' && <LogoutDialog onClose={() => setOpen(undefined)} />}
     </main>
@@ -101,32 +103,6 @@ function Blocked(): ReactElement | null {
         </li>
       ))}</ul>
     </section>
-  )
-}
-
-function NameDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
-  const client = useClient()
-  const { user, names } = useSession()
-  const [text, setText] = useState(() => names.of(user) === user ? '' : names.of(user))
-  const [error, setError] = useState<string | undefined>(undefined)
-  useEffect(() => {
-    client.call('petrel.v1.AccountService/GetAccount', {}).then(({ displayName = '' }) => names.learn(user, displayName), () => {}) // the known name is shown
-  }, [client, names, user])
-  const save = (e: FormEvent): void => {
-    e.preventDefault()
-    const displayName = text.trim()
-    client.call('petrel.v1.AccountService/UpdateAccount', { displayName }).then(() => {
-      names.learn(user, displayName)
-      onClose()
-    }, (why: unknown) => setError(thrownText(why, t)))
-  }
-  return (
-    <Dialog title={t('changeName')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="name">{t('save')}</Button>}>
-      <form id="name" className="dialog-body" onSubmit={save}>
-        <Field label={t('displayName')} hint={t('displayNameHint')} value={text} maxLength={64} error={error} onChange={(e) => setText(e.target.value)} autoComplete="name" />
-      </form>
-    </Dialog>
   )
 }
 

@@ -87,9 +87,9 @@ function Preview({ conversation: v, last: m, cleared, selected, failed, waiting 
   const client = useClient()
   const { user, account } = useSession()
   const draft = useDraft(account, v.kind === 'direct' ? `@${v.peer}` : v.id)
-  const name = useName(v.kind === 'group' && m && m.from !== user ? m.from : '')
-  const said = usePlain(waiting ? waiting.text : m?.text, waiting ?? m?.rel)
-  if (v.typing.length > 0) return <Typing users={v.typing} many={v.kind === 'group'} />
+  const name = useName(v.kind === 'group' && m && m.from !== user ? m.from : '', v.id)
+  const said = usePlain(waiting ? waiting.text : m?.text, waiting ?? m?.rel, v.id)
+  if (v.typing.length > 0) return <Typing users={v.typing} many={v.kind === 'group'} conv={v.id} />
   if (failed) return <span className="chat-row-failed">{t('fateRejected')}</span>
   if (draft !== '' && !selected) return <><span className="chat-row-draft">{t('draft')} </span>{plainText(draft)}</>
   if (waiting !== undefined) return <Words from={v.kind === 'group' ? t('you') : ''} text={said} />

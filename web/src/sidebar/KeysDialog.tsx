@@ -1,22 +1,25 @@
 import type { ReactElement } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { enterSends } from '../../ui/index.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { useTranslation } from '../i18n/index.js'
+import type { LaterKey } from '../i18n/laterTexts.js'
+import { useLaterTexts } from '../i18n/useLaterTexts.js'
 
-const keys: readonly (readonly [readonly string[], Key])[] = [
+const keys: readonly (readonly [readonly string[], LaterKey])[] = [
   [['Ctrl K', '/'], 'keySearch'], [['Alt ↑', 'Alt ↓'], 'keyNeighbour'], [['Enter'], 'keySend'], [['Shift Enter'], 'keyLine'], [['↑'], 'keyEdit'], [['Esc'], 'keyEscape'],
   [['Tab'], 'keyTab'], [['↑ ↓', 'Enter'], 'keyMessages'], [['Space', 'Shift ↑ ↓'], 'keySelect'], [['→', 'Esc'], 'keyInside'], [['Page Up', 'Page Down'], 'keyMonth'], [['?'], 'keyHelp'],
 ]
 
 /** The keys on devices where Enter begins a new line. */
-const others: Readonly<Partial<Record<Key, readonly string[]>>> = { keySend: ['Ctrl Enter'], keyLine: ['Enter'] }
+const others: Readonly<Partial<Record<LaterKey, readonly string[]>>> = { keySend: ['Ctrl Enter'], keyLine: ['Enter'] }
 
 /** The list of keyboard shortcuts. */
 export function KeysDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
+  const later = useLaterTexts()
   return (
     <Dialog title={t('keys')} closeLabel={t('close')} onClose={onClose}>
-      <dl className="dialog-body keys">{keys.map(([pressed, what]) => <div key={what}><dt>{(enterSends() ? pressed : others[what] ?? pressed).map((key) => <kbd key={key}>{key}</kbd>)}</dt><dd>{t(what)}</dd></div>)}</dl>
+      <dl className="dialog-body keys">{keys.map(([pressed, what]) => <div key={what}><dt>{(enterSends() ? pressed : others[what] ?? pressed).map((key) => <kbd key={key}>{key}</kbd>)}</dt><dd>{later(what)}</dd></div>)}</dl>
     </Dialog>
   )
 }

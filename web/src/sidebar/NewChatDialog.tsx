@@ -17,12 +17,12 @@ const mostShown = 50 // the most people; the person narrows them by typing
  */
 export function NewChatDialog({ onGroup, onClose }: { readonly onGroup: () => void; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
-  const { user, names } = useSession()
+  const { user, profiles } = useSession()
   const go = useGo()
   const [wanted, setWanted] = useState('')
   const known = usePeople(true)
   const chats = useConversations().filter((v) => v.kind === 'direct' && isListed(v))
-  const people = known.filter((u) => isNamed(u, wanted, names)).slice(0, mostShown)
+  const people = known.filter((u) => isNamed(u, wanted, profiles)).slice(0, mostShown)
   const open = (other: string): void => {
     onClose()
     go({ account: user, user: other })

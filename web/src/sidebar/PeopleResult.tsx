@@ -1,8 +1,8 @@
-import { type Account, type Conversation, isPetrelError } from '@petrel-im/sdk'
-import { useClient } from '@petrel-im/sdk/react'
+import { type Conversation, isPetrelError } from '@petrel-im/sdk'
+import { useClient, useProfile } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useState } from 'react'
 import { Avatar } from '../../ui/index.js'
-import { findUser } from '../account/findUser.js'
+import { findUser, type Found } from '../account/findUser.js'
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
@@ -12,21 +12,21 @@ import { useGo } from '../environment.js'
 const restMs = 400 // wait after the last key before the server is asked
 export const isHandle = (text: string): boolean => /^[A-Za-z0-9._@+-]{1,64}$/.test(text)
 
-/** The user whose user id the person has typed. The server finds users by the exact id only. */
+/** The user whose user id or handle the person has typed. The server finds users by the exact one only. */
 export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly wanted: string; readonly known: readonly Conversation[]; readonly shown?: readonly string[]; readonly onOpen: () => void }): ReactElement | null {
   const { t } = useTranslation()
   const client = useClient()
-  const { user, names } = useSession()
+  const { user, profiles } = useSession()
   const go = useGo()
   const handle = wanted.trim().replace(/^@/, '')
-  const [found, setFound] = useState<Account | string | undefined>(undefined) // a text: the reason why there is none
+  const [found, setFound] = useState<Found | string | undefined>(undefined) // a text: the reason why there is none
   const has = known.some((v) => v.peer === handle) || shown.includes(handle)
   useEffect(() => {
     if (!isHandle(handle) || has) return undefined
     const over = new AbortController()
     const timer = setTimeout(() => {
       findUser(client, handle, { signal: over.signal }).then((account) => {
-        names.learn(account.user, account.displayName)
+        profiles.learn(account)
         setFound(account)
       }, (why: unknown) => {
         if (!over.signal.aborted) setFound(isPetrelError(why) && why.code === 'no_user' ? t('noSuchUser') : thrownText(why, t))
@@ -36,7 +36,7 @@ export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly w
       clearTimeout(timer)
       over.abort()
     }
-  }, [client, handle, has, names, t])
+  }, [client, handle, has, profiles, t])
   if (has) return null
   if (found === undefined || typeof found === 'string') {
     if (known.length > 0 || shown.length > 0) return null
@@ -55,12 +55,13 @@ export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly w
 export function PersonRow({ user, onOpen }: { readonly user: string; readonly onOpen: () => void }): ReactElement {
   const { t } = useTranslation()
   const known = useName(user)
+  const handle = useProfile(user)?.handle || user
   const self = useSession().user === user
   const name = self ? t('notes') : known
   return (
     <button type="button" className="chat-row people-row" onClick={onOpen}>
       <Avatar id={user} name={name} icon={self ? 'bookmark' : undefined} />
-      <span className="chat-row-text"><span className="chat-row-name cut" dir="auto">{name}</span><span className="chat-row-last cut">@{user}</span></span>
+      <span className="chat-row-text"><span className="chat-row-name cut" dir="auto">{name}</span><span className="chat-row-last cut">@{handle}</span></span>
     </button>
   )
 }

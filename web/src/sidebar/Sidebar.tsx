@@ -28,7 +28,7 @@ interface SidebarProps {
 export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
-  const { user, names } = useSession()
+  const { user, profiles } = useSession()
   const route = useRoute()
   const go = useGo()
   const all = useConversations()
@@ -44,9 +44,9 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
 
   const searching = wanted.trim() !== ''
   const archived = listed.filter((v) => v.personal.archived)
-  const chats = searching ? listed.filter((v) => matches(v, wanted, names)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
+  const chats = searching ? listed.filter((v) => matches(v, wanted, profiles)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
   const known = usePeople(searching)
-  const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, names)).slice(0, mostPeople) : []
+  const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, profiles)).slice(0, mostPeople) : []
   const routeNow = useRef(route)
   routeNow.current = route
   const choose = useCallback((v: Conversation): void => { // one function for good, so that unchanged rows are not drawn again

@@ -1,5 +1,6 @@
 import type { Client, Conversation } from '@petrel-im/sdk'
-import type { Names } from '../account/displayNames.js'
+import type { Profiles } from '@petrel-im/sdk/profiles'
+import { nameOf } from '../account/useName.js'
 import type { Route } from '../route.js'
 
 /** Whether the list shows a conversation: a known direct one or group. */
@@ -26,9 +27,9 @@ export function inOrder(client: Client, all: readonly Conversation[]): readonly 
 }
 
 /** Whether the title, the user id or the name of the other user contains the words. */
-export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, names: Names): boolean {
+export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, profiles: Profiles): boolean {
   const words = wanted.trim().toLowerCase().replace(/^@/, '')
-  return words === '' || [v.title, v.peer, v.peer && names.of(v.peer)].some((text) => text.toLowerCase().includes(words))
+  return words === '' || [v.title, v.peer, v.peer && nameOf(profiles, v.peer)].some((text) => text.toLowerCase().includes(words))
 }
 
 export function chatRoute(account: string, v: Pick<Conversation, 'id' | 'kind' | 'peer'>): Partial<Route> {

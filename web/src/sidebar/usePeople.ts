@@ -1,7 +1,8 @@
 import type { Client } from '@petrel-im/sdk'
 import { useClient, useConversations } from '@petrel-im/sdk/react'
 import { useEffect, useState } from 'react'
-import type { Names } from '../account/displayNames.js'
+import type { Profiles } from '@petrel-im/sdk/profiles'
+import { nameOf } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { isListed } from './chatList.js'
 
@@ -43,8 +44,8 @@ async function readMembers(client: Client): Promise<readonly string[]> {
   return [...users]
 }
 
-/** Whether the user id or the name of a user contains the words. */
-export function isNamed(user: string, wanted: string, names: Names): boolean {
+/** Whether the user id, the name or the handle of a user contains the words. */
+export function isNamed(user: string, wanted: string, profiles: Profiles): boolean {
   const words = wanted.trim().toLowerCase().replace(/^@/, '')
-  return user.toLowerCase().includes(words) || names.of(user).toLowerCase().includes(words)
+  return user.toLowerCase().includes(words) || nameOf(profiles, user).toLowerCase().includes(words) || (profiles.get(user)?.handle.includes(words) ?? false)
 }

@@ -23,7 +23,7 @@ export function begin(c: Core, t: Try, w: Welcome): Failure | undefined {
   const lv: Live = {
     conn: t.conn, addr: t.addr, began: c.now, welcome: w, pulse: newPulse(c.now), nextId: 1, waiting: new Map(),
     sends: 0, sendBytes: 0, synced: false, syncing: false, syncAt: 0, newest: 0, reads: 0, pages: 0, moving: new Set(), back: false,
-    repairs: new Map(), focused: undefined, focusAt: Infinity, watchDue: c.lossy.watch.length > 0, watchAt: 0,
+    repairs: new Map(), focused: undefined, focusAt: Infinity, watchDue: c.lossy.watch.users.length > 0, watchAt: 0,
     pushed: new Set(),
   }
   c.live = lv

@@ -14,7 +14,7 @@ export function addConv(c: Core, id: string): Conv {
   let v = c.convs.get(id)
   if (!v) {
     v = {
-      id, known: false, kind: '', title: '', titleAt: 0, peer: '', role: '', left: false, joined: 0, firstSeq: 0,
+      id, known: false, kind: '', title: '', titleAt: 0, peer: '', peerProfile: '', role: '', left: false, joined: 0, firstSeq: 0,
       head: 0, have: 0, low: 0, before: 0, counted: 0, countedAt: 0, slots: [], window: [], held: new Map(), notes: new Map(), damaged: [], paged: 0, repairAt: 0,
       cursors: {
         read: 0, readCounted: 0, deliveredTo: 0, wantRead: 0, wantDelivered: 0, own: [], receipts: new Map(),

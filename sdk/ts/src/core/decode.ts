@@ -114,7 +114,7 @@ const entries = list(entry)
 
 const state = message<f.ConvState, json.ConvStateJson>({
   conv: text, kind, title: text, peer: text, head: wide, counted: wide, firstSeq: wide, delivered: wide, read: wide, role, left: flag, newest: entries, joined: wide,
-  readCounted: wide, peerReceipt: maybe(receipt), damaged: flag, refs: quotes, notes, mentions: wides, mentionsMissing: flag,
+  readCounted: wide, peerReceipt: maybe(receipt), damaged: flag, refs: quotes, notes, mentions: wides, mentionsMissing: flag, peerProfile: text,
 })
 
 /** Reads an error, from a frame or from an answer over HTTP. */
@@ -129,7 +129,7 @@ const frame = message<f.Bodies & { readonly id: number }, json.ServerFrameJson>(
   events: maybe(message<f.Events, json.EventsJson>({
     messages: entries, hints, receipts: list(receipt), notes,
     signals: list(message<f.Signal, json.SignalJson>({ conv: text, from: text, kind: text, data: maybe(bytes), head: wide, id: (v) => String(v ?? ''), timeMs: wide, holdMs: wide })),
-    presences: list(message<f.PresenceEvent, json.PresenceJson>({ user: text, online: flag, lastMs: wide })),
+    presences: list(message<f.PresenceEvent, json.PresenceJson>({ user: text, online: flag, lastMs: wide, profile: text })),
   })),
   ack: maybe(message<f.Ack, json.AckJson>({ conv: text, seq: wide, timeMs: wide, counted: wide, message: maybe(entry), threadN: wide })),
   error: maybe(wireError),

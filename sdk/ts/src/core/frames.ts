@@ -217,6 +217,7 @@ export interface PresenceEvent {
   readonly user: string
   readonly online: boolean
   readonly lastMs: number // 0: not known
+  readonly profile: string // '': not told
 }
 
 /** The events of one pushed frame. Spec: P-6.1. */
@@ -281,6 +282,7 @@ export interface ConvState {
   readonly notes: readonly Note[]
   readonly mentions: readonly number[]
   readonly mentionsMissing: boolean
+  readonly peerProfile: string
 }
 
 export interface Welcome {
@@ -460,4 +462,4 @@ export type ClientBody =
   | { readonly pong: object }
   | { readonly call: { readonly method: string; readonly json?: string; readonly proto?: Uint8Array } }
   | { readonly signal: SendSignal }
-  | { readonly watch: { readonly users: readonly string[] } }
+  | { readonly watch: { readonly users: readonly string[]; readonly conv: string } }

@@ -9,6 +9,8 @@ export interface Conversation {
   readonly title: string
   /** The other user of a direct conversation; '' of a group. */
   readonly peer: string
+  /** The version of the peer's profile that a sync told last; '': none did since the client began. Spec: P-14.5. */
+  readonly peerProfile: string
   readonly role: Role
   /** The user is no longer a member. */
   readonly left: boolean
@@ -158,6 +160,8 @@ export interface Presence {
   readonly online: boolean
   /** When an offline user was last online, in Unix ms, rounded to 10 minutes; 0: not known. */
   readonly lastMs: number
+  /** The version of the user's profile; '': not told. Spec: P-14.5. */
+  readonly profile: string
 }
 
 /** The unread counts of all conversations together. */

@@ -5,7 +5,7 @@ import type { State } from './model.js'
 import type { Core, Live, Request } from './state.js'
 
 /** The optional capabilities that a client understands, and a server may offer. Spec: P-2.6. */
-export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions', 'large'] as const
+export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions', 'large', 'profiles'] as const
 export type Capability = (typeof capabilities)[number]
 
 const maxReads = 6 // history requests under way at once, if the server allows as many (P-2.2)

@@ -1,3 +1,4 @@
+import { sameFields } from './change.js'
 import { show } from './conversation.js'
 import type { Events, Signal } from './frames.js'
 import { ask, isDue, offers, retryAt } from './request.js'
@@ -10,7 +11,7 @@ const maxSignals = 64
 const signalsAreKeptMs = 60_000 // equal to the longest hold of P-13.4
 
 export function newLossy(): Lossy {
-  return { typing: new Map(), told: new Map(), signals: [], watch: [], presence: new Map() }
+  return { typing: new Map(), told: new Map(), signals: [], watch: { users: [], conv: '' }, presence: new Map() }
 }
 
 /** Sends a typing signal, at most every 3 s in each conversation. Spec: S-11.2. */
@@ -22,9 +23,9 @@ export function sayTyping(c: Core, conv: string): void {
   ask(c, lv, { signal: { conv, kind: 'typing' } }, () => undefined)
 }
 
-/** Sets the users whose presence the application wants to know. */
-export function setWatch(c: Core, users: readonly string[]): void {
-  c.lossy.watch = [...users]
+/** Sets the users whose presence the application wants to know, and the conversation in which it shows them. */
+export function setWatch(c: Core, users: readonly string[], conv: string): void {
+  c.lossy.watch = { users: [...users], conv }
   for (const user of c.lossy.presence.keys()) if (!users.includes(user)) c.lossy.presence.delete(user)
   if (c.live) {
     c.live.watchDue = true
@@ -36,7 +37,7 @@ export function setWatch(c: Core, users: readonly string[]): void {
 export function sendWatch(c: Core, lv: Live): void {
   if (!lv.watchDue || !offers(lv, 'presence') || !isDue(c, lv.watchAt)) return
   lv.watchDue = false
-  ask(c, lv, { watch: { users: c.lossy.watch } }, (f) => {
+  ask(c, lv, { watch: c.lossy.watch }, (f) => {
     if (f?.kind !== 'error' || !f.error.retryable) return
     lv.watchDue = true
     lv.watchAt = retryAt(c, f.error)
@@ -47,10 +48,11 @@ export function sendWatch(c: Core, lv: Live): void {
 export function takeLossy(c: Core, ev: Events): void {
   for (const s of ev.signals) takeSignal(c, s)
   for (const p of ev.presences) {
-    if (!c.lossy.watch.includes(p.user)) continue // of a former watch
-    const was = c.lossy.presence.get(p.user)
-    if (was && was.online === p.online && was.lastMs === p.lastMs) continue
-    c.lossy.presence.set(p.user, { online: p.online, lastMs: p.lastMs })
+    if (!c.lossy.watch.users.includes(p.user)) continue // of a former watch
+    const { user, ...now } = p
+    const was = c.lossy.presence.get(user)
+    if (was === sameFields(was, now)) continue
+    c.lossy.presence.set(user, now)
     c.changed.presence = true
   }
 }

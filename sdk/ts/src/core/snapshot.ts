@@ -36,7 +36,7 @@ function snapshot(c: Core, v: Conv): Conversation {
   const last = lastMessage(c, v)
   v.shown.stale = false
   v.shown.view = sameFields(old, {
-    id: v.id, kind: v.kind, title: v.title, peer: v.peer, role: v.role, left: v.left, head: v.head, have: v.have,
+    id: v.id, kind: v.kind, title: v.title, peer: v.peer, peerProfile: v.peerProfile, role: v.role, left: v.left, head: v.head, have: v.have,
     unread: unread(v), read: v.cursors.read, known: v.known, receipts: receiptsOf(v),
     typing: sameList(old?.typing ?? [], typists(c, v)), damaged: v.damaged, mentions: v.mentions.seqs,
     personal: sameFields(old?.personal, personal(c, v)), ...defined({ last }),

@@ -204,6 +204,7 @@ export interface Conv {
   title: string
   titleAt: number // the seq as of which the title is known
   peer: string
+  peerProfile: string // as a sync told it; not stored
   role: Role
   left: boolean
   joined: number
@@ -325,7 +326,7 @@ export interface Lossy {
   readonly typing: Map<Conv, Map<string, number>> // until when a user is shown as typing
   readonly told: Map<string, number> // when the last typing signal was sent, by conversation
   signals: readonly Heard[] // the oldest first
-  watch: readonly string[] // whose presence the application wants to know
+  watch: { readonly users: readonly string[]; readonly conv: string } // whose presence the application wants to know
   readonly presence: Map<string, Presence> // the presences of these users that are known
 }
 

@@ -101,6 +101,7 @@ function takeState(c: Core, lv: Live, s: ConvState): void {
 function merge(v: Conv, s: ConvState): void {
   v.kind = s.kind
   v.peer = s.peer
+  v.peerProfile = s.peerProfile
   v.role = s.role
   v.left = s.left
   retitle(v, s.head, s.title)

@@ -57,6 +57,15 @@ describe('hub', { timeout: 300_000 }, () => {
     assert.equal(server.got.length, 2)
   })
 
+  test('the watch is that of all tabs together, with the conversation of one of them', async () => {
+    const { server, ask, hub } = await setUp()
+    await ask('a', { id: '2', watch: { users: ['bob', 'carol'], conv: 'g1' } })
+    await ask('b', { id: '2', watch: { users: ['bob', 'dave'] } })
+    hub.gone('a')
+    await turn()
+    assert.deepEqual(server.got.map((f) => f.watch), [{ users: ['bob', 'carol'], conv: 'g1' }, { users: ['bob', 'carol', 'dave'], conv: 'g1' }, undefined, { users: ['bob', 'dave'], conv: '' }].filter((w) => w !== undefined))
+  })
+
   test('the focus is that of all tabs together', async () => {
     const { hub, server, ask, send } = await setUp()
     const last = (): unknown => server.got.filter((f) => f.focus).at(-1)?.focus

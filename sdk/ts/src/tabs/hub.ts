@@ -15,7 +15,7 @@ interface Member {
   readonly tab: string // '' for the tab that leads
   readonly conn: number
   focus: readonly string[] | undefined // undefined: all
-  watch: readonly string[]
+  watch: NonNullable<ClientFrameJson['watch']>
 }
 
 /** A request that has no answer yet, or waits to be sent. */
@@ -41,7 +41,7 @@ export class Hub {
   readonly #direct: Transport
   readonly #post: (m: ToTab | ToAll) => void
   readonly #members = new Map<string, Member>() // by tab
-  readonly #own: Member = { tab: '', conn: 0, focus: undefined, watch: [] }
+  readonly #own: Member = { tab: '', conn: 0, focus: undefined, watch: {} }
   readonly #open = new Set<() => void>() // close the connections that this tab has opened
   #live: { readonly connection: Connection; readonly on: ConnectionEvents; readonly welcome: WelcomeJson } | undefined
   #nextId = firstForeignId
@@ -111,7 +111,7 @@ export class Hub {
     this.#moves.clear()
     this.#waiting = []
     this.#own.focus = undefined
-    this.#own.watch = []
+    this.#own.watch = {}
     this.#post({ kind: 'down', why })
   }
 
@@ -135,7 +135,7 @@ export class Hub {
     const answer = (reply: ServerFrameJson): void => this.#post({ kind: 'answer', tab, conn, frame: { ...(frame.id ? { id: frame.id } : {}), ...reply } })
     if (!live) return
     if (frame.hello) {
-      this.#members.set(tab, { tab, conn, focus: undefined, watch: [] })
+      this.#members.set(tab, { tab, conn, focus: undefined, watch: {} })
       answer({ welcome: live.welcome })
       this.#refocus()
     } else if (member?.conn !== conn) closed()
@@ -164,7 +164,7 @@ export class Hub {
       member.focus = frame.focus.all ? undefined : frame.focus.convs ?? []
       f = { ...frame, focus: this.#focus() }
     } else if (frame.watch) {
-      member.watch = frame.watch.users ?? []
+      member.watch = frame.watch
       f = { ...frame, watch: this.#watch() }
     } else if (frame.cursor && this.#answeredByMove(member, frame)) return
     this.#ask({ from: member, frame: f })
@@ -288,7 +288,8 @@ export class Hub {
   }
 
   #watch(): NonNullable<ClientFrameJson['watch']> {
-    return { users: [...new Set(this.#all.flatMap((m) => m.watch))].slice(0, maxWatched) }
+    const all = this.#all.map((m) => m.watch)
+    return { users: [...new Set(all.flatMap((w) => w.users ?? []))].slice(0, maxWatched), conv: all.map((w) => w.conv).filter(Boolean).at(-1) ?? '' }
   }
 
   /** Sends the union of the focus of all tabs, after a tab came or went. */

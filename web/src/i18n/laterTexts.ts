@@ -1,0 +1,68 @@
+import type { Text } from './translation.js'
+
+// The texts of the profile editor and of the list of keys. They are loaded with these: a page loads those of en.ts and
+// zh.ts before it shows anything.
+
+export const laterEn = {
+  aboutCount: '{n} of {most} characters',
+  aboutTooLong: { one: '{n} character too many', other: '{n} characters too many' },
+  profileHandle: 'Handle',
+  profileHandleHint: 'Others find you by it: 3 to 32 of a to z, 0 to 9, _ and .',
+  whoSeesAbout: 'Who sees what you say about yourself',
+  whoSeesHandle: 'Who finds you by the handle',
+  everybody: 'Everybody',
+  onlyMe: 'Only me',
+  onlyBackEnd: 'Only the operator of the server changes this.',
+  errorNameLong: 'This name is too long.',
+  errorAboutLong: 'This is too long.',
+  errorHandleTaken: 'Somebody has this handle, or a name that looks like it.',
+  errorHandleShort: 'A handle has at least 3 characters.',
+  errorHandleLong: 'A handle has at most 32 characters.',
+  errorHandleSigns: 'A handle has Latin letters (a to z), digits, _ and . only.',
+  errorReserved: 'This name is reserved, because people would take you for the operator. Choose another one.',
+  keySearch: 'Search',
+  keyNeighbour: 'The next or previous conversation',
+  keySend: 'Send',
+  keyLine: 'A new line',
+  keyEdit: 'Edit your last message, when the field is empty',
+  keyEscape: 'End a reply, an edit or a search; close what stands beside the chat',
+  keyTab: 'From list to messages to field',
+  keyMessages: 'From message to message; open its menu',
+  keySelect: 'Select messages; Shift with an arrow selects the next one too',
+  keyInside: 'Into a message, to its links, quotes and reactions; back to it',
+  keyMonth: 'In the calendar: another month; with Shift another year',
+  keyHelp: 'This list',
+} as const satisfies Readonly<Record<string, Text>>
+
+export type LaterKey = keyof typeof laterEn
+
+export const laterZh: Readonly<Record<LaterKey, Text>> = {
+  aboutCount: '{n} / {most} 个字符',
+  aboutTooLong: { other: '超出 {n} 个字符' },
+  profileHandle: '别名',
+  profileHandleHint: '别人可以用它找到你：3 到 32 个字符，可用 a 到 z、0 到 9、_ 和 .',
+  whoSeesAbout: '谁可以看到简介',
+  whoSeesHandle: '谁可以看到别名，并用它找到你',
+  everybody: '所有人',
+  onlyMe: '仅自己',
+  onlyBackEnd: '此项只能由服务器的运营者修改。',
+  errorNameLong: '名称太长。',
+  errorAboutLong: '内容太长。',
+  errorHandleTaken: '这个别名或与它相似的名称已被使用。',
+  errorHandleShort: '别名至少要有 3 个字符。',
+  errorHandleLong: '别名最多 32 个字符。',
+  errorHandleSigns: '别名只能包含拉丁字母（a 到 z）、数字、_ 和 .。',
+  errorReserved: '这个名称已被保留，因为别人会把你当成管理员。请换一个。',
+  keySearch: '搜索',
+  keyNeighbour: '上一个或下一个会话',
+  keySend: '发送',
+  keyLine: '换行',
+  keyEdit: '输入框为空时编辑上一条消息',
+  keyEscape: '取消回复、编辑或搜索；关闭聊天旁边的面板',
+  keyTab: '在列表、消息和输入框之间切换',
+  keyMessages: '在消息之间移动；打开菜单',
+  keySelect: '选择消息；Shift 加方向键同时选择下一条',
+  keyInside: '进入消息，选择其中的链接、引用和表情回应；返回',
+  keyMonth: '日历中：切换月份；加 Shift 切换年份',
+  keyHelp: '显示此列表',
+}
