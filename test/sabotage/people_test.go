@@ -32,8 +32,8 @@ var peopleRules = []rule{
 		guards:  []guard{{"internal/user", "^TestBackEndSetsProfiles$"}},
 	},
 	{
-		name:    "keep-the-handle-of-an-id",
-		holds:   "a handle that is the id of a user is theirs once they ask for it",
+		name:  "keep-the-handle-of-an-id",
+		holds: "a handle that is the id of a user is theirs once they ask for it",
 		patches: []patch{{"internal/user/handles.go", `u.Handle = ""
 			return c.putUser(holder, u)`, `return nil`}},
 		guards: []guard{{"internal/user", "^TestHandleIsOfOneUser$"}},
