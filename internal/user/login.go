@@ -1,7 +1,6 @@
 package user
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -207,7 +206,11 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 		return nil, err
 	}
 	if said.Name != "" {
-		if err := cmp.Or(checkDisplayName(said.Name), checkShown(said.Name)); err != nil {
+		err := checkDisplayName(said.Name)
+		if err == nil {
+			err = checkShown(said.Name)
+		}
+		if err != nil {
 			us.log.Warn("the name in a JWT is not taken over", "user", string(a.User), "err", err)
 			said.Name = ""
 		}

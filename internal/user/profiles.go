@@ -92,7 +92,8 @@ func (us *Users) mayChange(ctx context.Context, t im.Tenant, ch *ProfileChange) 
 		return err
 	}
 	refuse := func(field string) error {
-		if slices.Contains(rec.Managed, field) {
+		custom := strings.HasPrefix(field, fieldPrefix) && slices.Contains(rec.Managed, "fields")
+		if custom || slices.Contains(rec.Managed, field) {
 			return im.Errorf(im.CodeForbidden, "only the application changes %.64q", field)
 		}
 		return nil
@@ -103,16 +104,12 @@ func (us *Users) mayChange(ctx context.Context, t im.Tenant, ch *ProfileChange) 
 		}
 	}
 	for name := range ch.Fields {
-		if err := cmp.Or(refuse("fields"), refuse(fieldPrefix+name)); err != nil {
+		if err := refuse(fieldPrefix + name); err != nil {
 			return err
 		}
 	}
 	for field := range ch.Visibility {
-		err := refuse(field)
-		if strings.HasPrefix(field, fieldPrefix) {
-			err = cmp.Or(err, refuse("fields"))
-		}
-		if err != nil {
+		if err := refuse(field); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
@@ -240,7 +241,7 @@ func TestListsGoBothWays(t *testing.T) {
 				if users[i] == "cid" {
 					continue // has no display name
 				}
-				if _, err := srv.Call(t.Context(), imtest.ByJSON, "petrel.v1.AccountService/UpdateAccount", token, &petrelv1.UpdateAccountRequest{DisplayName: fmt.Sprint("Captain ", 9-i), RequestId: "r1"}); err != nil {
+				if _, err := srv.Call(t.Context(), imtest.ByJSON, "petrel.v1.AccountService/UpdateAccount", token, &petrelv1.UpdateAccountRequest{DisplayName: proto.String(fmt.Sprint("Captain ", 9-i)), RequestId: "r1"}); err != nil {
 					t.Fatal(err)
 				}
 			}

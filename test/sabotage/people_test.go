@@ -59,7 +59,7 @@ var peopleRules = []rule{
 	{
 		name:    "change-managed-fields",
 		holds:   "users do not change fields that only the back end changes",
-		patches: []patch{{"internal/user/profiles.go", `if slices.Contains(rec.Managed, field) {`, `if false {`}},
+		patches: []patch{{"internal/user/profiles.go", `if custom || slices.Contains(rec.Managed, field) {`, `if false && custom {`}},
 		guards:  []guard{{"internal/user", "^TestBackEndSetsProfiles$"}},
 	},
 	{

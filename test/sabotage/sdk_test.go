@@ -2,6 +2,44 @@ package sabotage
 
 var sdkRules = []rule{
 	{
+		name:    "ask-for-each-profile-alone",
+		holds:   "wishes for profiles go out together",
+		patches: []patch{{"sdk/go/profiles.go", `return len(batch) == 0 || len(batch) < maxProfilesAsk`, `return len(batch) == 0 || len(batch) < 1`}},
+		guards:  []guard{{"sdk/go", "^TestWishesForProfilesAreGathered$"}},
+	},
+	{
+		name:    "ask-for-fresh-profiles",
+		holds:   "a profile that was just confirmed is not asked for again",
+		patches: []patch{{"sdk/go/profiles.go", `if p.wish == noWish && !c.isFresh(p) {`, `if p.wish == noWish {`}},
+		guards:  []guard{{"sdk/go", "^TestAProfileIsTheSameUntilItsVersionChanges$"}},
+	},
+	{
+		name:    "keep-the-higher-version",
+		holds:   "versions of profiles are compared for equality",
+		patches: []patch{{"sdk/go/profiles.go", `if !p.known || a.GetVersion() != p.account.GetVersion() {`, `if !p.known || a.GetVersion() > p.account.GetVersion() {`}},
+		guards:  []guard{{"sdk/go", "^TestAnotherVersionIsAskedFor$"}},
+	},
+	{
+		name:    "ask-later-users-at-once",
+		holds:   "users without a look-up are asked for after the wait",
+		patches: []patch{{"sdk/go/profiles.go", `c.askProfileAt(p, until)
+			continue`, `c.askProfileAt(p, c.now)
+			continue`}},
+		guards: []guard{{"sdk/go", "^TestLaterAndUnknownUsers$"}},
+	},
+	{
+		name:    "keep-profiles-of-another-history",
+		holds:   "another history id drops all profiles",
+		patches: []patch{{"sdk/go/profiles.go", `c.profiles = newProfiles()`, `old = newProfiles()`}},
+		guards:  []guard{{"sdk/go", "^TestAnotherHistoryDropsProfiles$"}},
+	},
+	{
+		name:    "profiles-without-bound",
+		holds:   "a client remembers at most 10,000 profiles",
+		patches: []patch{{"sdk/go/profiles.go", `n > maxProfiles {`, `n > maxProfiles && false {`}},
+		guards:  []guard{{"sdk/go", "^TestProfilesAreBounded$"}},
+	},
+	{
 		name:    "send-edit-of-another-history",
 		holds:   "what names its target by a seq of another history id is not sent",
 		patches: []patch{{"sdk/go/outbox.go", `case o.stale && !o.look:`, `case o.stale && o.look:`}},

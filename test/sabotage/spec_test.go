@@ -44,6 +44,12 @@ var clientRules = map[string]string{
 	"S-18.4": "finish-a-message-too-early",
 	"S-19.1": "ask-for-everything-at-once",
 	"S-19.2": "repeat-a-call-as-another",
+	"S-20.1": "ask-for-each-profile-alone",
+	"S-20.2": "ask-for-fresh-profiles",
+	"S-20.3": "keep-the-higher-version",
+	"S-20.4": "ask-later-users-at-once",
+	"S-20.5": "keep-profiles-of-another-history",
+	"S-20.6": "profiles-without-bound",
 }
 
 // Each clause is broken: a vector notices it, or, if no script can see it, a test of the SDK.
