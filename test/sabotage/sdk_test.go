@@ -20,8 +20,8 @@ var sdkRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestAnotherVersionIsAskedFor$"}},
 	},
 	{
-		name:    "ask-later-users-at-once",
-		holds:   "users without a look-up are asked for after the wait",
+		name:  "ask-later-users-at-once",
+		holds: "users without a look-up are asked for after the wait",
 		patches: []patch{{"sdk/go/profiles.go", `c.askProfileAt(p, until)
 			continue`, `c.askProfileAt(p, c.now)
 			continue`}},
