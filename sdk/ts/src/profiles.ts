@@ -6,7 +6,6 @@ import { isPetrelError } from './errors.js'
 const maxBatch = 100 // users of one request. P-14.2
 const freshMs = 10_000 // a profile that the server has just confirmed is not asked for again
 const retryMs = 5000 // after an error that does not say when
-const saveEveryMs = 1000
 
 /** What the user may see of another user. Fields that are hidden or not set are ''. Spec: P-14.1. */
 export interface Profile {
@@ -36,7 +35,7 @@ export interface ProfilesOptions {
   readonly most?: number
   /** Returns what `save` got last. It is called once, at the beginning. */
   readonly load?: () => SavedProfiles | undefined | Promise<SavedProfiles | undefined>
-  /** Keeps the profiles. It is called at most once a second, after they have changed. */
+  /** Keeps the profiles. It is called after each answer that has changed some. */
   readonly save?: (saved: SavedProfiles) => void
   readonly clock?: Clock
 }
@@ -310,11 +309,11 @@ export class Profiles {
   }
 
   #changed(users: ReadonlySet<string>): void {
-    if (this.#save && !this.#saving) {
+    if (this.#save && !this.#saving) { // at once, so that a page that is closed soon has it
       this.#saving = true
-      this.#after(saveEveryMs, () => {
+      this.#after(0, () => {
         this.#saving = false
-        this.#save?.({ history: this.#history, profiles: Array.from(this.#known.values(), (k) => k.profile) })
+        this.#save?.({ history: this.#client.status().history || this.#history, profiles: Array.from(this.#known.values(), (k) => k.profile) })
       })
     }
     this.#tell(users)

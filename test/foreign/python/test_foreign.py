@@ -464,7 +464,7 @@ class Refusals(Case):
     def test_what_the_welcome_offers_is_served(self):
         """P-2.6, P-5.3, P-6.2, P-8.6, P-10.4"""
         alice = self.client("alice")
-        self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes", "personal", "mentions", "large"})
+        self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes", "personal", "mentions", "large", "profiles"})
         sent = alice.send_text("target", user="bob")
         conv, target = sent["conv"], sent["seq"]
         answer = alice.call(call={"method": "petrel.v1.MessageService/React", "json": json.dumps({"conv": conv, "seq": target, "emoji": "👍"})})["answer"]
