@@ -275,7 +275,7 @@ func TestLookUpsCountDistinctUsers(t *testing.T) {
 	}
 }
 
-// Who shares a conversation with a user asks for their profile without a look-up. Spec: P-14.4.
+// A user asks without a look-up for the profiles of those with whom they share a conversation. Spec: P-14.4.
 func TestAcquaintancesCostNoLookUp(t *testing.T) {
 	ctx := context.Background()
 	w := people(t, func(*user.Options) {})

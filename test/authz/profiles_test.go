@@ -17,7 +17,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What GetUsers costs, and the code of each of the other requests about a profile. The caller
+// The table has the price of GetUsers, and the code of each other request about a profile. The caller
 // names the group that the target is in. Spec: P-14.3, P-14.4, P-14.6.
 //
 //	free     the profile without a look-up
