@@ -89,6 +89,8 @@ func (p *people) release() {
 
 // requests returns the requests since it was called last.
 func (p *people) requests() string {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
 	got := strings.Join(p.asked, "; ")
 	p.asked = nil
 	return got
