@@ -77,7 +77,7 @@ func (s *session) putAll(lines []string) {
 
 func (s *session) renderEvents(e *petrelv1.Events) {
 	for _, m := range e.Messages {
-		had, below := s.seen[m.Conv][m.Seq], m.Seq <= s.heads[m.Conv]
+		had, below := s.seen[m.Conv][m.Seq], m.Seq <= max(s.heads[m.Conv], s.stored[m.Conv])
 		s.told(m)
 		mark := ""
 		if s.w.database != "" { // where a new owner of a conversation pushes what the last one may not have

@@ -235,8 +235,8 @@ func (w *world) play(lines []line) {
 	}
 }
 
-// belowMark is on entries below a head that the session knew: they are expected,
-// or passed over.
+// belowMark is on entries below a head that the session knew, or that any session
+// knew when this one connected: they are expected, or passed over.
 const belowMark = "below the head: "
 
 // withoutRepeats drops what a session may be told at any time.

@@ -38,6 +38,7 @@ type session struct {
 	seen      map[string]map[uint64]bool // entries this session was told, by conversation
 	lines     map[pace][]string          // rendered and not expected yet
 
+	stored    map[string]uint64       // heads that any session knew when this one connected: a new owner may push up to these
 	logged    *petrelv1.LoginResponse // tokens of the device; nil: those of the user
 	spent     string                  // the refresh token that was used last
 	kind      string                  // of the device; "": by the session's name
@@ -116,6 +117,12 @@ func (s *session) connect(small bool) {
 	err := s.conn.Hello(s.w.deadline(), s.hello())
 	if err != nil {
 		s.w.fatalf("%s: %v", s.name, err)
+	}
+	s.stored = map[string]uint64{}
+	for _, other := range s.w.sessions {
+		for conv, head := range other.heads {
+			s.stored[conv] = max(s.stored[conv], head)
+		}
 	}
 	s.welcome(s.conn.Welcome)
 }
