@@ -195,7 +195,7 @@ define generate
 	rm $(1)/build/openapi.json
 	go run ./cmd/petrel docs $(1)/docs/reference
 	go run ./bench/genschema $(1)/docs/reference/bench-report.schema.json
-	rm $(1)/sdk/go/petrelv1/{account,admin,console,operator}_vtproto.pb.go # what passes on HTTP only
+	rm $(1)/sdk/go/petrelv1/{account,admin,console,contact,operator}_vtproto.pb.go # what passes on HTTP only
 endef
 
 gen: $(BUF) $(PLUGINS) ## write the generated code and reference pages

@@ -47,6 +47,8 @@ const (
 	CodeBadCredentials     Code = "bad_credentials"      // the user or the password or the JWT is wrong
 	CodeUserExists         Code = "user_exists"          // the user id is taken
 	CodeHandleTaken        Code = "handle_taken"         // another user has this handle
+	CodeNoContact          Code = "no_contact"           // there is no such contact or request
+	CodeTooManyContacts    Code = "too_many_contacts"    // a user has no room for more contacts or requests
 	CodeWeakPassword       Code = "weak_password"        // the password is too short or too long or easy to guess
 	CodeRefreshReused      Code = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           Code = "no_device"            // there is no such device
@@ -103,6 +105,8 @@ var catalogue = map[Code]CodeInfo{
 	CodeBadCredentials:     {Text: "the user or the password or the JWT is wrong", Hint: "check them and try again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.2"},
 	CodeUserExists:         {Text: "the user id is taken", Hint: "choose another one or log in", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-11.1"},
 	CodeHandleTaken:        {Text: "another user has this handle", Hint: "choose another one", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-14.1"},
+	CodeNoContact:          {Text: "there is no such contact or request", Hint: "sync and look again", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-14.8"},
+	CodeTooManyContacts:    {Text: "a user has no room for more contacts or requests", Hint: "remove contacts or withdraw requests", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-14.9"},
 	CodeWeakPassword:       {Text: "the password is too short or too long or easy to guess", Hint: "choose another one", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-11.1"},
 	CodeRefreshReused:      {Text: "the refresh token was used before and all tokens of the device are void now", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.3"},
 	CodeNoDevice:           {Text: "there is no such device", Hint: "list the devices", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-11.5"},

@@ -47,6 +47,8 @@ const (
 	CodeBadCredentials     = "bad_credentials"      // the user or the password or the JWT is wrong
 	CodeUserExists         = "user_exists"          // the user id is taken
 	CodeHandleTaken        = "handle_taken"         // another user has this handle
+	CodeNoContact          = "no_contact"           // there is no such contact or request
+	CodeTooManyContacts    = "too_many_contacts"    // a user has no room for more contacts or requests
 	CodeWeakPassword       = "weak_password"        // the password is too short or too long or easy to guess
 	CodeRefreshReused      = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           = "no_device"            // there is no such device

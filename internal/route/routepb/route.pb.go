@@ -83,6 +83,7 @@ type Send struct {
 	Source        *convpb.Source         `protobuf:"bytes,9,opt,name=source,proto3" json:"source,omitempty"`    // of a forward: what it copies
 	Refusal       *petrelv1.Error        `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"` // of a forward: why it may not copy it, unless it is stored already
 	Block         *storepb.Block         `protobuf:"bytes,11,opt,name=block,proto3" json:"block,omitempty"`     // instead of an entry: a user of the direct conversation blocks the other one
+	Contact       *storepb.ContactChange `protobuf:"bytes,13,opt,name=contact,proto3" json:"contact,omitempty"` // instead of an entry: a change of contacts
 	Tried         bool                   `protobuf:"varint,12,opt,name=tried,proto3" json:"tried,omitempty"`    // an owner may have decided it before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -191,6 +192,13 @@ func (x *Send) GetRefusal() *petrelv1.Error {
 func (x *Send) GetBlock() *storepb.Block {
 	if x != nil {
 		return x.Block
+	}
+	return nil
+}
+
+func (x *Send) GetContact() *storepb.ContactChange {
+	if x != nil {
+		return x.Contact
 	}
 	return nil
 }
@@ -562,7 +570,7 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\n" +
 	"\x1bpetrel/route/v1/route.proto\x12\x0fpetrel.route.v1\x1a\x19petrel/conv/v1/conv.proto\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"4\n" +
 	"\x05Sends\x12+\n" +
-	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\x8b\x03\n" +
+	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\xc5\x03\n" +
 	"\x04Send\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\rR\x06tenant\x12\x12\n" +
@@ -575,7 +583,8 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\x06source\x18\t \x01(\v2\x16.petrel.conv.v1.SourceR\x06source\x12*\n" +
 	"\arefusal\x18\n" +
 	" \x01(\v2\x10.petrel.v1.ErrorR\arefusal\x12,\n" +
-	"\x05block\x18\v \x01(\v2\x16.petrel.store.v1.BlockR\x05block\x12\x14\n" +
+	"\x05block\x18\v \x01(\v2\x16.petrel.store.v1.BlockR\x05block\x128\n" +
+	"\acontact\x18\r \x01(\v2\x1e.petrel.store.v1.ContactChangeR\acontact\x12\x14\n" +
 	"\x05tried\x18\f \x01(\bR\x05tried\"d\n" +
 	"\bNotOwner\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x18\n" +
@@ -618,18 +627,19 @@ func file_petrel_route_v1_route_proto_rawDescGZIP() []byte {
 
 var file_petrel_route_v1_route_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_petrel_route_v1_route_proto_goTypes = []any{
-	(*Sends)(nil),                // 0: petrel.route.v1.Sends
-	(*Send)(nil),                 // 1: petrel.route.v1.Send
-	(*NotOwner)(nil),             // 2: petrel.route.v1.NotOwner
-	(*Signal)(nil),               // 3: petrel.route.v1.Signal
-	(*Call)(nil),                 // 4: petrel.route.v1.Call
-	(*Mark)(nil),                 // 5: petrel.route.v1.Mark
-	(*Answer)(nil),               // 6: petrel.route.v1.Answer
-	(*petrelv1.Message)(nil),     // 7: petrel.v1.Message
-	(*storepb.Conversation)(nil), // 8: petrel.store.v1.Conversation
-	(*convpb.Source)(nil),        // 9: petrel.conv.v1.Source
-	(*petrelv1.Error)(nil),       // 10: petrel.v1.Error
-	(*storepb.Block)(nil),        // 11: petrel.store.v1.Block
+	(*Sends)(nil),                 // 0: petrel.route.v1.Sends
+	(*Send)(nil),                  // 1: petrel.route.v1.Send
+	(*NotOwner)(nil),              // 2: petrel.route.v1.NotOwner
+	(*Signal)(nil),                // 3: petrel.route.v1.Signal
+	(*Call)(nil),                  // 4: petrel.route.v1.Call
+	(*Mark)(nil),                  // 5: petrel.route.v1.Mark
+	(*Answer)(nil),                // 6: petrel.route.v1.Answer
+	(*petrelv1.Message)(nil),      // 7: petrel.v1.Message
+	(*storepb.Conversation)(nil),  // 8: petrel.store.v1.Conversation
+	(*convpb.Source)(nil),         // 9: petrel.conv.v1.Source
+	(*petrelv1.Error)(nil),        // 10: petrel.v1.Error
+	(*storepb.Block)(nil),         // 11: petrel.store.v1.Block
+	(*storepb.ContactChange)(nil), // 12: petrel.store.v1.ContactChange
 }
 var file_petrel_route_v1_route_proto_depIdxs = []int32{
 	1,  // 0: petrel.route.v1.Sends.sends:type_name -> petrel.route.v1.Send
@@ -638,12 +648,13 @@ var file_petrel_route_v1_route_proto_depIdxs = []int32{
 	9,  // 3: petrel.route.v1.Send.source:type_name -> petrel.conv.v1.Source
 	10, // 4: petrel.route.v1.Send.refusal:type_name -> petrel.v1.Error
 	11, // 5: petrel.route.v1.Send.block:type_name -> petrel.store.v1.Block
-	5,  // 6: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	12, // 6: petrel.route.v1.Send.contact:type_name -> petrel.store.v1.ContactChange
+	5,  // 7: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_petrel_route_v1_route_proto_init() }

@@ -24,22 +24,24 @@ const (
 // Conversation is the record of a conversation. The head of the conversation is not
 // in it: that is the seq of the last row.
 type Conversation struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"` // petrel.v1.ConvKind
-	CreatedMs     uint64                 `protobuf:"varint,2,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest seq retention has left; 0 means 1
-	Title         string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
-	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                                        // the application's name, if it gave one
-	Participants  []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"`                      // of a direct conversation and an inbox, sorted
-	Dissolved     bool                   `protobuf:"varint,7,opt,name=dissolved,proto3" json:"dissolved,omitempty"`                           // of a group: it has no members and gets none
-	Blocks        []*Block               `protobuf:"bytes,8,rep,name=blocks,proto3" json:"blocks,omitempty"`                                  // of a direct conversation, at most one of each user
-	Mentioned     uint64                 `protobuf:"varint,9,opt,name=mentioned,proto3" json:"mentioned,omitempty"`                           // seq of the newest entry that mentions anybody; a user who has read it has no unread mentions
-	MentionAll    []*MentionAll          `protobuf:"bytes,10,rep,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"`       // the newest entries that mention all members, ascending by seq, at most 50
-	Frozen        bool                   `protobuf:"varint,11,opt,name=frozen,proto3" json:"frozen,omitempty"`                                // an operator lets nobody write
-	FormerTitles  []*FormerTitle         `protobuf:"bytes,13,rep,name=former_titles,json=formerTitles,proto3" json:"former_titles,omitempty"` // of a group, oldest first, the newest 8
-	Wrote         uint32                 `protobuf:"varint,12,opt,name=wrote,proto3" json:"wrote,omitempty"`                                  // of a direct conversation: bit 0 is set once participants[0] has sent a message, bit 1 for participants[1]
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Kind           uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"` // petrel.v1.ConvKind
+	CreatedMs      uint64                 `protobuf:"varint,2,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	FirstSeq       uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest seq retention has left; 0 means 1
+	Title          string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
+	Key            string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                                               // the application's name, if it gave one
+	Participants   []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"`                             // of a direct conversation and an inbox, sorted
+	Dissolved      bool                   `protobuf:"varint,7,opt,name=dissolved,proto3" json:"dissolved,omitempty"`                                  // of a group: it has no members and gets none
+	Blocks         []*Block               `protobuf:"bytes,8,rep,name=blocks,proto3" json:"blocks,omitempty"`                                         // of a direct conversation, at most one of each user
+	Mentioned      uint64                 `protobuf:"varint,9,opt,name=mentioned,proto3" json:"mentioned,omitempty"`                                  // seq of the newest entry that mentions anybody; a user who has read it has no unread mentions
+	MentionAll     []*MentionAll          `protobuf:"bytes,10,rep,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"`              // the newest entries that mention all members, ascending by seq, at most 50
+	Frozen         bool                   `protobuf:"varint,11,opt,name=frozen,proto3" json:"frozen,omitempty"`                                       // an operator lets nobody write
+	FormerTitles   []*FormerTitle         `protobuf:"bytes,13,rep,name=former_titles,json=formerTitles,proto3" json:"former_titles,omitempty"`        // of a group, oldest first, the newest 8
+	Wrote          uint32                 `protobuf:"varint,12,opt,name=wrote,proto3" json:"wrote,omitempty"`                                         // of a direct conversation: bit 0 is set once participants[0] has sent a message, bit 1 for participants[1]
+	Sides          []*Side                `protobuf:"bytes,14,rep,name=sides,proto3" json:"sides,omitempty"`                                          // of a direct conversation, at most one of each user
+	ContactVersion uint64                 `protobuf:"varint,15,opt,name=contact_version,json=contactVersion,proto3" json:"contact_version,omitempty"` // how often the sides have changed
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Conversation) Reset() {
@@ -159,6 +161,20 @@ func (x *Conversation) GetFormerTitles() []*FormerTitle {
 func (x *Conversation) GetWrote() uint32 {
 	if x != nil {
 		return x.Wrote
+	}
+	return 0
+}
+
+func (x *Conversation) GetSides() []*Side {
+	if x != nil {
+		return x.Sides
+	}
+	return nil
+}
+
+func (x *Conversation) GetContactVersion() uint64 {
+	if x != nil {
+		return x.ContactVersion
 	}
 	return 0
 }
@@ -415,6 +431,176 @@ func (x *Block) GetOnlineMs() uint64 {
 	return 0
 }
 
+// Side is what a user of a direct conversation is to the other one: has them as a contact, or asks to be one.
+type Side struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	ContactMs     uint64                 `protobuf:"varint,2,opt,name=contact_ms,json=contactMs,proto3" json:"contact_ms,omitempty"` // since when user has the other one as a contact; 0: user has not
+	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                         // what user calls the other one
+	AskedMs       uint64                 `protobuf:"varint,4,opt,name=asked_ms,json=askedMs,proto3" json:"asked_ms,omitempty"`       // when user asked; 0: no request waits
+	Greeting      string                 `protobuf:"bytes,5,opt,name=greeting,proto3" json:"greeting,omitempty"`                     // of the request
+	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"`                        // the other one does not see the request: they have refused it, or block user
+	RefusedMs     uint64                 `protobuf:"varint,7,opt,name=refused_ms,json=refusedMs,proto3" json:"refused_ms,omitempty"` // when user refused a request of the other one last
+	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`                      // contact_version of the last change that user sees
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Side) Reset() {
+	*x = Side{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Side) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Side) ProtoMessage() {}
+
+func (x *Side) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Side.ProtoReflect.Descriptor instead.
+func (*Side) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Side) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Side) GetContactMs() uint64 {
+	if x != nil {
+		return x.ContactMs
+	}
+	return 0
+}
+
+func (x *Side) GetRemark() string {
+	if x != nil {
+		return x.Remark
+	}
+	return ""
+}
+
+func (x *Side) GetAskedMs() uint64 {
+	if x != nil {
+		return x.AskedMs
+	}
+	return 0
+}
+
+func (x *Side) GetGreeting() string {
+	if x != nil {
+		return x.Greeting
+	}
+	return ""
+}
+
+func (x *Side) GetHidden() bool {
+	if x != nil {
+		return x.Hidden
+	}
+	return false
+}
+
+func (x *Side) GetRefusedMs() uint64 {
+	if x != nil {
+		return x.RefusedMs
+	}
+	return 0
+}
+
+func (x *Side) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// ContactChange changes the sides of a direct conversation.
+type ContactChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`  // who does it
+	Act           uint32                 `protobuf:"varint,2,opt,name=act,proto3" json:"act,omitempty"`   // conv.ContactAct
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`  // the greeting, or the remark
+	Full          bool                   `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"` // the other one has no room for a further request, so they do not see it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContactChange) Reset() {
+	*x = ContactChange{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContactChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContactChange) ProtoMessage() {}
+
+func (x *ContactChange) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContactChange.ProtoReflect.Descriptor instead.
+func (*ContactChange) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ContactChange) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ContactChange) GetAct() uint32 {
+	if x != nil {
+		return x.Act
+	}
+	return 0
+}
+
+func (x *ContactChange) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ContactChange) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
 // Member is one user's standing in a conversation.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -428,7 +614,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +626,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +639,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{5}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Member) GetRole() uint32 {
@@ -496,7 +682,7 @@ type Stay struct {
 
 func (x *Stay) Reset() {
 	*x = Stay{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +694,7 @@ func (x *Stay) String() string {
 func (*Stay) ProtoMessage() {}
 
 func (x *Stay) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,7 +707,7 @@ func (x *Stay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stay.ProtoReflect.Descriptor instead.
 func (*Stay) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Stay) GetFrom() uint64 {
@@ -551,7 +737,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +749,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +762,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Cursor) GetDelivered() uint64 {
@@ -618,7 +804,7 @@ type FeedEntry struct {
 
 func (x *FeedEntry) Reset() {
 	*x = FeedEntry{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +816,7 @@ func (x *FeedEntry) String() string {
 func (*FeedEntry) ProtoMessage() {}
 
 func (x *FeedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +829,7 @@ func (x *FeedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEntry.ProtoReflect.Descriptor instead.
 func (*FeedEntry) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FeedEntry) GetItems() []*FeedItem {
@@ -666,14 +852,14 @@ type FeedItem struct {
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
 	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // rows from, from+1, … from+count-1
-	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles, 512 peers
+	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles, 512 peers, 1024 contacts, with from as the contact_version of the first change
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FeedItem) Reset() {
 	*x = FeedItem{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +871,7 @@ func (x *FeedItem) String() string {
 func (*FeedItem) ProtoMessage() {}
 
 func (x *FeedItem) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +884,7 @@ func (x *FeedItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedItem.ProtoReflect.Descriptor instead.
 func (*FeedItem) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FeedItem) GetTenant() uint32 {
@@ -751,7 +937,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +949,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +962,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Note) GetVersion() uint64 {
@@ -832,7 +1018,7 @@ type WithheldReaction struct {
 
 func (x *WithheldReaction) Reset() {
 	*x = WithheldReaction{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +1030,7 @@ func (x *WithheldReaction) String() string {
 func (*WithheldReaction) ProtoMessage() {}
 
 func (x *WithheldReaction) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +1043,7 @@ func (x *WithheldReaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithheldReaction.ProtoReflect.Descriptor instead.
 func (*WithheldReaction) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WithheldReaction) GetUser() string {
@@ -884,7 +1070,7 @@ type ReactionCount struct {
 
 func (x *ReactionCount) Reset() {
 	*x = ReactionCount{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1082,7 @@ func (x *ReactionCount) String() string {
 func (*ReactionCount) ProtoMessage() {}
 
 func (x *ReactionCount) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1095,7 @@ func (x *ReactionCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactionCount.ProtoReflect.Descriptor instead.
 func (*ReactionCount) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReactionCount) GetEmoji() string {
@@ -936,7 +1122,7 @@ type Reactions struct {
 
 func (x *Reactions) Reset() {
 	*x = Reactions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1134,7 @@ func (x *Reactions) String() string {
 func (*Reactions) ProtoMessage() {}
 
 func (x *Reactions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1147,7 @@ func (x *Reactions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reactions.ProtoReflect.Descriptor instead.
 func (*Reactions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reactions) GetEmojis() []string {
@@ -982,7 +1168,7 @@ type Thread struct {
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1180,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1193,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Thread) GetSize() uint64 {
@@ -1036,7 +1222,7 @@ type Pinned struct {
 
 func (x *Pinned) Reset() {
 	*x = Pinned{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1234,7 @@ func (x *Pinned) String() string {
 func (*Pinned) ProtoMessage() {}
 
 func (x *Pinned) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1247,7 @@ func (x *Pinned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pinned.ProtoReflect.Descriptor instead.
 func (*Pinned) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Pinned) GetUser() string {
@@ -1098,7 +1284,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1296,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1309,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tenant) GetNumber() uint32 {
@@ -1172,7 +1358,7 @@ type Invitation struct {
 
 func (x *Invitation) Reset() {
 	*x = Invitation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1370,7 @@ func (x *Invitation) String() string {
 func (*Invitation) ProtoMessage() {}
 
 func (x *Invitation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1383,7 @@ func (x *Invitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invitation.ProtoReflect.Descriptor instead.
 func (*Invitation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Invitation) GetExpiresMs() uint64 {
@@ -1238,7 +1424,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1436,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1449,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *User) GetCreatedMs() uint64 {
@@ -1388,7 +1574,7 @@ type ProfileField struct {
 
 func (x *ProfileField) Reset() {
 	*x = ProfileField{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1586,7 @@ func (x *ProfileField) String() string {
 func (*ProfileField) ProtoMessage() {}
 
 func (x *ProfileField) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1599,7 @@ func (x *ProfileField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileField.ProtoReflect.Descriptor instead.
 func (*ProfileField) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProfileField) GetName() string {
@@ -1440,7 +1626,7 @@ type FieldVisibility struct {
 
 func (x *FieldVisibility) Reset() {
 	*x = FieldVisibility{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1638,7 @@ func (x *FieldVisibility) String() string {
 func (*FieldVisibility) ProtoMessage() {}
 
 func (x *FieldVisibility) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1651,7 @@ func (x *FieldVisibility) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldVisibility.ProtoReflect.Descriptor instead.
 func (*FieldVisibility) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FieldVisibility) GetField() string {
@@ -1504,7 +1690,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1702,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1715,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Device) GetKind() string {
@@ -1627,7 +1813,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1825,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1838,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Access) GetKey() []byte {
@@ -1682,7 +1868,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1880,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1893,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Request) GetDigest() []byte {
@@ -1749,7 +1935,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1947,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1960,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Token) GetUser() string {
@@ -1860,7 +2046,7 @@ type Operator struct {
 
 func (x *Operator) Reset() {
 	*x = Operator{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +2058,7 @@ func (x *Operator) String() string {
 func (*Operator) ProtoMessage() {}
 
 func (x *Operator) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +2071,7 @@ func (x *Operator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operator.ProtoReflect.Descriptor instead.
 func (*Operator) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Operator) GetCreatedMs() uint64 {
@@ -1980,7 +2166,7 @@ type OperatorSession struct {
 
 func (x *OperatorSession) Reset() {
 	*x = OperatorSession{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2178,7 @@ func (x *OperatorSession) String() string {
 func (*OperatorSession) ProtoMessage() {}
 
 func (x *OperatorSession) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2191,7 @@ func (x *OperatorSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorSession.ProtoReflect.Descriptor instead.
 func (*OperatorSession) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OperatorSession) GetOperator() string {
@@ -2070,7 +2256,7 @@ type Backup struct {
 
 func (x *Backup) Reset() {
 	*x = Backup{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2268,7 @@ func (x *Backup) String() string {
 func (*Backup) ProtoMessage() {}
 
 func (x *Backup) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2281,7 @@ func (x *Backup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backup.ProtoReflect.Descriptor instead.
 func (*Backup) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Backup) GetName() string {
@@ -2191,7 +2377,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2389,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2402,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -2279,7 +2465,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2477,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2490,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -2331,27 +2517,31 @@ func (x *SyncPlace) GetPersonal() uint64 {
 // List is a user's list of conversations, as the inbox up to an entry left it. It is
 // made from the inbox, and can be made again. Its parts are records of their own.
 type List struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Head          uint64                 `protobuf:"varint,1,opt,name=head,proto3" json:"head,omitempty"`                            // of the inbox
-	HistoryId     uint64                 `protobuf:"varint,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"` // of the store; another one: the list is void
-	Name          uint64                 `protobuf:"fixed64,3,opt,name=name,proto3" json:"name,omitempty"`                           // random; in the keys of its parts
-	Parts         []*ListPart            `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
-	ReadBytes     uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`                     // of the inbox up to head
-	SettingsBytes uint64                 `protobuf:"varint,6,opt,name=settings_bytes,json=settingsBytes,proto3" json:"settings_bytes,omitempty"`         // about what all settings take, also the removed ones
-	First         uint64                 `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`                                              // the oldest entry that the inbox has
-	Newest        uint64                 `protobuf:"varint,9,opt,name=newest,proto3" json:"newest,omitempty"`                                            // seq of the newest of the settings
-	SettingsFirst []uint64               `protobuf:"varint,10,rep,packed,name=settings_first,json=settingsFirst,proto3" json:"settings_first,omitempty"` // the lowest seq in each record with settings
-	IndexFirst    []uint64               `protobuf:"fixed64,11,rep,packed,name=index_first,json=indexFirst,proto3" json:"index_first,omitempty"`         // the lowest subject in each record of the index of settings
-	SetNames      uint64                 `protobuf:"varint,12,opt,name=set_names,json=setNames,proto3" json:"set_names,omitempty"`                       // settings with a value
-	SetBytes      uint64                 `protobuf:"varint,13,opt,name=set_bytes,json=setBytes,proto3" json:"set_bytes,omitempty"`                       // what they take
-	SetUsers      uint64                 `protobuf:"varint,14,opt,name=set_users,json=setUsers,proto3" json:"set_users,omitempty"`                       // other users of whom something is set
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Head             uint64                 `protobuf:"varint,1,opt,name=head,proto3" json:"head,omitempty"`                            // of the inbox
+	HistoryId        uint64                 `protobuf:"varint,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"` // of the store; another one: the list is void
+	Name             uint64                 `protobuf:"fixed64,3,opt,name=name,proto3" json:"name,omitempty"`                           // random; in the keys of its parts
+	Parts            []*ListPart            `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	ReadBytes        uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`                     // of the inbox up to head
+	SettingsBytes    uint64                 `protobuf:"varint,6,opt,name=settings_bytes,json=settingsBytes,proto3" json:"settings_bytes,omitempty"`         // about what all settings take, also the removed ones
+	First            uint64                 `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`                                              // the oldest entry that the inbox has
+	Newest           uint64                 `protobuf:"varint,9,opt,name=newest,proto3" json:"newest,omitempty"`                                            // seq of the newest of the settings
+	SettingsFirst    []uint64               `protobuf:"varint,10,rep,packed,name=settings_first,json=settingsFirst,proto3" json:"settings_first,omitempty"` // the lowest seq in each record with settings
+	IndexFirst       []uint64               `protobuf:"fixed64,11,rep,packed,name=index_first,json=indexFirst,proto3" json:"index_first,omitempty"`         // the lowest subject in each record of the index of settings
+	SetNames         uint64                 `protobuf:"varint,12,opt,name=set_names,json=setNames,proto3" json:"set_names,omitempty"`                       // settings with a value
+	SetBytes         uint64                 `protobuf:"varint,13,opt,name=set_bytes,json=setBytes,proto3" json:"set_bytes,omitempty"`                       // what they take
+	SetUsers         uint64                 `protobuf:"varint,14,opt,name=set_users,json=setUsers,proto3" json:"set_users,omitempty"`                       // other users of whom something is set by ChangeSettings
+	Contacts         uint64                 `protobuf:"varint,15,opt,name=contacts,proto3" json:"contacts,omitempty"`
+	RequestsSent     uint64                 `protobuf:"varint,16,opt,name=requests_sent,json=requestsSent,proto3" json:"requests_sent,omitempty"` // that wait
+	RequestsReceived uint64                 `protobuf:"varint,17,opt,name=requests_received,json=requestsReceived,proto3" json:"requests_received,omitempty"`
+	ContactBytes     uint64                 `protobuf:"varint,18,opt,name=contact_bytes,json=contactBytes,proto3" json:"contact_bytes,omitempty"` // of set_bytes: of contacts and requests
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2553,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2566,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *List) GetHead() uint64 {
@@ -2470,6 +2660,34 @@ func (x *List) GetSetUsers() uint64 {
 	return 0
 }
 
+func (x *List) GetContacts() uint64 {
+	if x != nil {
+		return x.Contacts
+	}
+	return 0
+}
+
+func (x *List) GetRequestsSent() uint64 {
+	if x != nil {
+		return x.RequestsSent
+	}
+	return 0
+}
+
+func (x *List) GetRequestsReceived() uint64 {
+	if x != nil {
+		return x.RequestsReceived
+	}
+	return 0
+}
+
+func (x *List) GetContactBytes() uint64 {
+	if x != nil {
+		return x.ContactBytes
+	}
+	return 0
+}
+
 type ListPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	First         []byte                 `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`  // the lowest conversation in it, 16 bytes
@@ -2480,7 +2698,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2710,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2723,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -2532,7 +2750,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2762,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2775,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -2580,7 +2798,7 @@ type ListSetting struct {
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2810,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2823,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -2653,7 +2871,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2883,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2896,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -2721,7 +2939,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2951,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2964,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -2870,7 +3088,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3100,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3113,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -2917,7 +3135,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3147,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3160,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -2973,7 +3191,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3203,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3216,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -3041,7 +3259,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3271,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3284,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -3093,7 +3311,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +3323,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +3336,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -3141,7 +3359,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3153,7 +3371,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3166,7 +3384,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{41}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -3213,7 +3431,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3443,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3456,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{42}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -3349,7 +3567,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3579,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3592,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{43}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -3406,7 +3624,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3636,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3649,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{44}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -3480,7 +3698,7 @@ var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xc5\x03\n" +
+	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\x9b\x04\n" +
 	"\fConversation\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -3497,7 +3715,9 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"mentionAll\x12\x16\n" +
 	"\x06frozen\x18\v \x01(\bR\x06frozen\x12A\n" +
 	"\rformer_titles\x18\r \x03(\v2\x1c.petrel.store.v1.FormerTitleR\fformerTitles\x12\x14\n" +
-	"\x05wrote\x18\f \x01(\rR\x05wrote\"9\n" +
+	"\x05wrote\x18\f \x01(\rR\x05wrote\x12+\n" +
+	"\x05sides\x18\x0e \x03(\v2\x15.petrel.store.v1.SideR\x05sides\x12'\n" +
+	"\x0fcontact_version\x18\x0f \x01(\x04R\x0econtactVersion\"9\n" +
 	"\vFormerTitle\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x14\n" +
 	"\x05until\x18\x02 \x01(\x04R\x05until\"2\n" +
@@ -3515,7 +3735,23 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tdelivered\x18\x04 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\a \x01(\x04R\x04read\x12\x17\n" +
 	"\alast_ms\x18\x05 \x01(\x04R\x06lastMs\x12\x1b\n" +
-	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\x84\x01\n" +
+	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\xd9\x01\n" +
+	"\x04Side\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1d\n" +
+	"\n" +
+	"contact_ms\x18\x02 \x01(\x04R\tcontactMs\x12\x16\n" +
+	"\x06remark\x18\x03 \x01(\tR\x06remark\x12\x19\n" +
+	"\basked_ms\x18\x04 \x01(\x04R\aaskedMs\x12\x1a\n" +
+	"\bgreeting\x18\x05 \x01(\tR\bgreeting\x12\x16\n" +
+	"\x06hidden\x18\x06 \x01(\bR\x06hidden\x12\x1d\n" +
+	"\n" +
+	"refused_ms\x18\a \x01(\x04R\trefusedMs\x12\x18\n" +
+	"\aversion\x18\b \x01(\x04R\aversion\"]\n" +
+	"\rContactChange\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
+	"\x03act\x18\x02 \x01(\rR\x03act\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
+	"\x04full\x18\x04 \x01(\bR\x04full\"\x84\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\rR\x04role\x12+\n" +
 	"\x05stays\x18\x02 \x03(\v2\x15.petrel.store.v1.StayR\x05stays\x12\x1f\n" +
@@ -3689,7 +3925,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tSyncPlace\x12\x14\n" +
 	"\x05inbox\x18\x01 \x01(\x04R\x05inbox\x12.\n" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\x12\x1a\n" +
-	"\bpersonal\x18\x03 \x01(\x04R\bpersonal\"\x97\x03\n" +
+	"\bpersonal\x18\x03 \x01(\x04R\bpersonal\"\xaa\x04\n" +
 	"\x04List\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x1d\n" +
 	"\n" +
@@ -3707,7 +3943,11 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"indexFirst\x12\x1b\n" +
 	"\tset_names\x18\f \x01(\x04R\bsetNames\x12\x1b\n" +
 	"\tset_bytes\x18\r \x01(\x04R\bsetBytes\x12\x1b\n" +
-	"\tset_users\x18\x0e \x01(\x04R\bsetUsersJ\x04\b\b\x10\t\"6\n" +
+	"\tset_users\x18\x0e \x01(\x04R\bsetUsers\x12\x1a\n" +
+	"\bcontacts\x18\x0f \x01(\x04R\bcontacts\x12#\n" +
+	"\rrequests_sent\x18\x10 \x01(\x04R\frequestsSent\x12+\n" +
+	"\x11requests_received\x18\x11 \x01(\x04R\x10requestsReceived\x12#\n" +
+	"\rcontact_bytes\x18\x12 \x01(\x04R\fcontactBytesJ\x04\b\b\x10\t\"6\n" +
 	"\bListPart\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\fR\x05first\x12\x14\n" +
 	"\x05convs\x18\x02 \x01(\rR\x05convs\"H\n" +
@@ -3800,81 +4040,84 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil),     // 0: petrel.store.v1.Conversation
 	(*FormerTitle)(nil),      // 1: petrel.store.v1.FormerTitle
 	(*MentionAll)(nil),       // 2: petrel.store.v1.MentionAll
 	(*Mention)(nil),          // 3: petrel.store.v1.Mention
 	(*Block)(nil),            // 4: petrel.store.v1.Block
-	(*Member)(nil),           // 5: petrel.store.v1.Member
-	(*Stay)(nil),             // 6: petrel.store.v1.Stay
-	(*Cursor)(nil),           // 7: petrel.store.v1.Cursor
-	(*FeedEntry)(nil),        // 8: petrel.store.v1.FeedEntry
-	(*FeedItem)(nil),         // 9: petrel.store.v1.FeedItem
-	(*Note)(nil),             // 10: petrel.store.v1.Note
-	(*WithheldReaction)(nil), // 11: petrel.store.v1.WithheldReaction
-	(*ReactionCount)(nil),    // 12: petrel.store.v1.ReactionCount
-	(*Reactions)(nil),        // 13: petrel.store.v1.Reactions
-	(*Thread)(nil),           // 14: petrel.store.v1.Thread
-	(*Pinned)(nil),           // 15: petrel.store.v1.Pinned
-	(*Tenant)(nil),           // 16: petrel.store.v1.Tenant
-	(*Invitation)(nil),       // 17: petrel.store.v1.Invitation
-	(*User)(nil),             // 18: petrel.store.v1.User
-	(*ProfileField)(nil),     // 19: petrel.store.v1.ProfileField
-	(*FieldVisibility)(nil),  // 20: petrel.store.v1.FieldVisibility
-	(*Device)(nil),           // 21: petrel.store.v1.Device
-	(*Access)(nil),           // 22: petrel.store.v1.Access
-	(*Request)(nil),          // 23: petrel.store.v1.Request
-	(*Token)(nil),            // 24: petrel.store.v1.Token
-	(*Operator)(nil),         // 25: petrel.store.v1.Operator
-	(*OperatorSession)(nil),  // 26: petrel.store.v1.OperatorSession
-	(*Backup)(nil),           // 27: petrel.store.v1.Backup
-	(*SyncToken)(nil),        // 28: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),        // 29: petrel.store.v1.SyncPlace
-	(*List)(nil),             // 30: petrel.store.v1.List
-	(*ListPart)(nil),         // 31: petrel.store.v1.ListPart
-	(*ListSettings)(nil),     // 32: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),      // 33: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),          // 34: petrel.store.v1.FeedPos
-	(*Node)(nil),             // 35: petrel.store.v1.Node
-	(*Hearing)(nil),          // 36: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),        // 37: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),       // 38: petrel.store.v1.Generation
-	(*Seen)(nil),             // 39: petrel.store.v1.Seen
-	(*Positions)(nil),        // 40: petrel.store.v1.Positions
-	(*AuditLink)(nil),        // 41: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),      // 42: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),      // 43: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),        // 44: petrel.store.v1.AuditHead
+	(*Side)(nil),             // 5: petrel.store.v1.Side
+	(*ContactChange)(nil),    // 6: petrel.store.v1.ContactChange
+	(*Member)(nil),           // 7: petrel.store.v1.Member
+	(*Stay)(nil),             // 8: petrel.store.v1.Stay
+	(*Cursor)(nil),           // 9: petrel.store.v1.Cursor
+	(*FeedEntry)(nil),        // 10: petrel.store.v1.FeedEntry
+	(*FeedItem)(nil),         // 11: petrel.store.v1.FeedItem
+	(*Note)(nil),             // 12: petrel.store.v1.Note
+	(*WithheldReaction)(nil), // 13: petrel.store.v1.WithheldReaction
+	(*ReactionCount)(nil),    // 14: petrel.store.v1.ReactionCount
+	(*Reactions)(nil),        // 15: petrel.store.v1.Reactions
+	(*Thread)(nil),           // 16: petrel.store.v1.Thread
+	(*Pinned)(nil),           // 17: petrel.store.v1.Pinned
+	(*Tenant)(nil),           // 18: petrel.store.v1.Tenant
+	(*Invitation)(nil),       // 19: petrel.store.v1.Invitation
+	(*User)(nil),             // 20: petrel.store.v1.User
+	(*ProfileField)(nil),     // 21: petrel.store.v1.ProfileField
+	(*FieldVisibility)(nil),  // 22: petrel.store.v1.FieldVisibility
+	(*Device)(nil),           // 23: petrel.store.v1.Device
+	(*Access)(nil),           // 24: petrel.store.v1.Access
+	(*Request)(nil),          // 25: petrel.store.v1.Request
+	(*Token)(nil),            // 26: petrel.store.v1.Token
+	(*Operator)(nil),         // 27: petrel.store.v1.Operator
+	(*OperatorSession)(nil),  // 28: petrel.store.v1.OperatorSession
+	(*Backup)(nil),           // 29: petrel.store.v1.Backup
+	(*SyncToken)(nil),        // 30: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),        // 31: petrel.store.v1.SyncPlace
+	(*List)(nil),             // 32: petrel.store.v1.List
+	(*ListPart)(nil),         // 33: petrel.store.v1.ListPart
+	(*ListSettings)(nil),     // 34: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),      // 35: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),          // 36: petrel.store.v1.FeedPos
+	(*Node)(nil),             // 37: petrel.store.v1.Node
+	(*Hearing)(nil),          // 38: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),        // 39: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),       // 40: petrel.store.v1.Generation
+	(*Seen)(nil),             // 41: petrel.store.v1.Seen
+	(*Positions)(nil),        // 42: petrel.store.v1.Positions
+	(*AuditLink)(nil),        // 43: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),      // 44: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),      // 45: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),        // 46: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	4,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
 	2,  // 1: petrel.store.v1.Conversation.mention_all:type_name -> petrel.store.v1.MentionAll
 	1,  // 2: petrel.store.v1.Conversation.former_titles:type_name -> petrel.store.v1.FormerTitle
-	6,  // 3: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
-	9,  // 4: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	12, // 5: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
-	11, // 6: petrel.store.v1.Note.withheld:type_name -> petrel.store.v1.WithheldReaction
-	19, // 7: petrel.store.v1.User.fields:type_name -> petrel.store.v1.ProfileField
-	20, // 8: petrel.store.v1.User.visibility:type_name -> petrel.store.v1.FieldVisibility
-	22, // 9: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	29, // 10: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	29, // 11: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	34, // 12: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	31, // 13: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	33, // 14: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	37, // 15: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	37, // 16: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	36, // 17: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	39, // 18: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	38, // 19: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	43, // 20: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	5,  // 3: petrel.store.v1.Conversation.sides:type_name -> petrel.store.v1.Side
+	8,  // 4: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
+	11, // 5: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
+	14, // 6: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
+	13, // 7: petrel.store.v1.Note.withheld:type_name -> petrel.store.v1.WithheldReaction
+	21, // 8: petrel.store.v1.User.fields:type_name -> petrel.store.v1.ProfileField
+	22, // 9: petrel.store.v1.User.visibility:type_name -> petrel.store.v1.FieldVisibility
+	24, // 10: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
+	31, // 11: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	31, // 12: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	36, // 13: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	33, // 14: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	35, // 15: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	39, // 16: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	39, // 17: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	38, // 18: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	41, // 19: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	40, // 20: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	45, // 21: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -3888,7 +4131,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

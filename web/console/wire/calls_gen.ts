@@ -127,7 +127,8 @@ export interface Calls {
   readonly 'petrel.v1.AdminService/SetRegistration': readonly [wire.SetRegistrationRequestJson, wire.TenantInfoJson]
   /**
    * SetProfileRules says which fields of profiles only SetProfiles changes in a tenant,
-   * which is made if there is none. Clause P-14.6. Errors: invalid.
+   * which is made if there is none, and whether only SetContacts changes contacts.
+   * Clauses P-14.6, P-14.10. Errors: invalid.
    * Scope: users.
    */
   readonly 'petrel.v1.AdminService/SetProfileRules': readonly [wire.SetProfileRulesRequestJson, wire.TenantInfoJson]
@@ -138,6 +139,19 @@ export interface Calls {
    * Scope: users.
    */
   readonly 'petrel.v1.AdminService/SetProfiles': readonly [wire.SetProfilesRequestJson, wire.SetProfilesResponseJson]
+  /**
+   * SetContacts makes pairs of users contacts of each other, or ends that, and removes
+   * their requests. It asks nobody. A pair that is so already stays as it is. Pairs before
+   * the one that fails are set. Clause P-14.10. Errors: invalid, no_user.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/SetContacts': readonly [wire.SetContactsRequestJson, wire.SetContactsResponseJson]
+  /**
+   * ListContacts lists the contacts and requests of a user, in pages of about 64 KiB.
+   * Errors: no_user.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/ListContacts': readonly [wire.ListUserContactsRequestJson, wire.ListContactsResponseJson]
   /**
    * CreateInvitation makes a code with which people register where registration is
    * by invitation. Errors: invalid.
@@ -364,6 +378,7 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AdminService/SetRegistration',
   'petrel.v1.AdminService/SetProfileRules',
   'petrel.v1.AdminService/SetProfiles',
+  'petrel.v1.AdminService/SetContacts',
   'petrel.v1.AdminService/CreateInvitation',
   'petrel.v1.AdminService/RevokeDevice',
   'petrel.v1.AdminService/MintToken',

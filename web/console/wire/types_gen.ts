@@ -518,6 +518,56 @@ export interface InboxSessionJson {
   readonly revoked?: boolean
 }
 
+/** Contact is what a user is to another one, as the first of them sees it. */
+export interface ContactJson {
+  /** the other one */
+  readonly user?: string
+  /** they are a contact since then; 0: they are not */
+  readonly sinceMs?: Decimal
+  /** at most 64 characters */
+  readonly remark?: string
+  /** when a request was sent to them that waits; 0: none */
+  readonly sentMs?: Decimal
+  /** when a request came from them that waits; 0: none */
+  readonly receivedMs?: Decimal
+  /** of the request, at most 200 characters */
+  readonly greeting?: string
+}
+
+export interface RequestContactRequestJson {
+  readonly user?: string
+  /** instead of user */
+  readonly handle?: string
+  /** at most 200 characters */
+  readonly greeting?: string
+  /** clause P-12.4 */
+  readonly requestId?: string
+}
+
+export interface ContactRequestJson {
+  readonly user?: string
+  readonly requestId?: string
+}
+
+export interface SetRemarkRequestJson {
+  readonly user?: string
+  /** at most 64 characters */
+  readonly remark?: string
+  readonly requestId?: string
+}
+
+export interface ListContactsRequestJson {
+  /** next of the page before; 0: the first page */
+  readonly after?: Decimal
+}
+
+export interface ListContactsResponseJson {
+  /** on a later page also those that were removed meanwhile: only with user */
+  readonly contacts?: readonly ContactJson[]
+  /** the after of the next page; 0: this was the last one */
+  readonly next?: Decimal
+}
+
 /** ClientFrame is what a client sends. Clause P-2. */
 export interface ClientFrameJson {
   /** chosen by the client; the answer carries it */
@@ -2090,13 +2140,13 @@ export interface TenantInfoJson {
   readonly effective?: RegistrationJson
   /** nobody registers an id that reads as one that exists, as al1ce reads as alice */
   readonly strictIds?: boolean
-  /** fields of profiles that only the back end changes */
+  /** fields of profiles that only the back end changes, and "contacts" if it changes these */
   readonly managed?: readonly string[]
 }
 
 export interface SetProfileRulesRequestJson {
   readonly tenant?: string
-  /** display_name, about, avatar, handle, fields; "fields.NAME" is one of the fields */
+  /** display_name, about, avatar, handle, fields, contacts; "fields.NAME" is one of the fields */
   readonly managed?: readonly string[]
   readonly requestId?: string
 }
@@ -2122,6 +2172,31 @@ export interface ProfileChangeJson {
 export interface SetProfilesResponseJson {
   /** profiles that differ from before */
   readonly changed?: number
+}
+
+export interface SetContactsRequestJson {
+  readonly tenant?: string
+  /** 1 to 1000 */
+  readonly pairs?: readonly ContactPairJson[]
+  /** they are no contacts any more */
+  readonly end?: boolean
+  /** clause P-12.4 */
+  readonly requestId?: string
+}
+
+export interface ContactPairJson {
+  readonly user?: string
+  readonly other?: string
+}
+
+export interface SetContactsResponseJson {
+}
+
+export interface ListUserContactsRequestJson {
+  readonly tenant?: string
+  readonly user?: string
+  /** next of the page before; 0: the first page */
+  readonly after?: Decimal
 }
 
 export interface SetRegistrationRequestJson {

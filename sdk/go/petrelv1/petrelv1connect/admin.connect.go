@@ -84,6 +84,12 @@ const (
 	// AdminServiceSetProfilesProcedure is the fully-qualified name of the AdminService's SetProfiles
 	// RPC.
 	AdminServiceSetProfilesProcedure = "/petrel.v1.AdminService/SetProfiles"
+	// AdminServiceSetContactsProcedure is the fully-qualified name of the AdminService's SetContacts
+	// RPC.
+	AdminServiceSetContactsProcedure = "/petrel.v1.AdminService/SetContacts"
+	// AdminServiceListContactsProcedure is the fully-qualified name of the AdminService's ListContacts
+	// RPC.
+	AdminServiceListContactsProcedure = "/petrel.v1.AdminService/ListContacts"
 	// AdminServiceCreateInvitationProcedure is the fully-qualified name of the AdminService's
 	// CreateInvitation RPC.
 	AdminServiceCreateInvitationProcedure = "/petrel.v1.AdminService/CreateInvitation"
@@ -324,7 +330,8 @@ type AdminServiceClient interface {
 	// Scope: users.
 	SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error)
 	// SetProfileRules says which fields of profiles only SetProfiles changes in a tenant,
-	// which is made if there is none. Clause P-14.6. Errors: invalid.
+	// which is made if there is none, and whether only SetContacts changes contacts.
+	// Clauses P-14.6, P-14.10. Errors: invalid.
 	// Scope: users.
 	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
 	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
@@ -332,6 +339,15 @@ type AdminServiceClient interface {
 	// Errors: invalid, no_user, handle_taken.
 	// Scope: users.
 	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
+	// SetContacts makes pairs of users contacts of each other, or ends that, and removes
+	// their requests. It asks nobody. A pair that is so already stays as it is. Pairs before
+	// the one that fails are set. Clause P-14.10. Errors: invalid, no_user.
+	// Scope: users.
+	SetContacts(context.Context, *connect.Request[petrelv1.SetContactsRequest]) (*connect.Response[petrelv1.SetContactsResponse], error)
+	// ListContacts lists the contacts and requests of a user, in pages of about 64 KiB.
+	// Errors: no_user.
+	// Scope: users.
+	ListContacts(context.Context, *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error)
 	// CreateInvitation makes a code with which people register where registration is
 	// by invitation. Errors: invalid.
 	// Scope: users.
@@ -596,6 +612,18 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("SetProfiles")),
 			connect.WithClientOptions(opts...),
 		),
+		setContacts: connect.NewClient[petrelv1.SetContactsRequest, petrelv1.SetContactsResponse](
+			httpClient,
+			baseURL+AdminServiceSetContactsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("SetContacts")),
+			connect.WithClientOptions(opts...),
+		),
+		listContacts: connect.NewClient[petrelv1.ListUserContactsRequest, petrelv1.ListContactsResponse](
+			httpClient,
+			baseURL+AdminServiceListContactsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListContacts")),
+			connect.WithClientOptions(opts...),
+		),
 		createInvitation: connect.NewClient[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse](
 			httpClient,
 			baseURL+AdminServiceCreateInvitationProcedure,
@@ -848,6 +876,8 @@ type adminServiceClient struct {
 	setRegistration       *connect.Client[petrelv1.SetRegistrationRequest, petrelv1.TenantInfo]
 	setProfileRules       *connect.Client[petrelv1.SetProfileRulesRequest, petrelv1.TenantInfo]
 	setProfiles           *connect.Client[petrelv1.SetProfilesRequest, petrelv1.SetProfilesResponse]
+	setContacts           *connect.Client[petrelv1.SetContactsRequest, petrelv1.SetContactsResponse]
+	listContacts          *connect.Client[petrelv1.ListUserContactsRequest, petrelv1.ListContactsResponse]
 	createInvitation      *connect.Client[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse]
 	revokeDevice          *connect.Client[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
 	mintToken             *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
@@ -981,6 +1011,16 @@ func (c *adminServiceClient) SetProfileRules(ctx context.Context, req *connect.R
 // SetProfiles calls petrel.v1.AdminService.SetProfiles.
 func (c *adminServiceClient) SetProfiles(ctx context.Context, req *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error) {
 	return c.setProfiles.CallUnary(ctx, req)
+}
+
+// SetContacts calls petrel.v1.AdminService.SetContacts.
+func (c *adminServiceClient) SetContacts(ctx context.Context, req *connect.Request[petrelv1.SetContactsRequest]) (*connect.Response[petrelv1.SetContactsResponse], error) {
+	return c.setContacts.CallUnary(ctx, req)
+}
+
+// ListContacts calls petrel.v1.AdminService.ListContacts.
+func (c *adminServiceClient) ListContacts(ctx context.Context, req *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error) {
+	return c.listContacts.CallUnary(ctx, req)
 }
 
 // CreateInvitation calls petrel.v1.AdminService.CreateInvitation.
@@ -1237,7 +1277,8 @@ type AdminServiceHandler interface {
 	// Scope: users.
 	SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error)
 	// SetProfileRules says which fields of profiles only SetProfiles changes in a tenant,
-	// which is made if there is none. Clause P-14.6. Errors: invalid.
+	// which is made if there is none, and whether only SetContacts changes contacts.
+	// Clauses P-14.6, P-14.10. Errors: invalid.
 	// Scope: users.
 	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
 	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
@@ -1245,6 +1286,15 @@ type AdminServiceHandler interface {
 	// Errors: invalid, no_user, handle_taken.
 	// Scope: users.
 	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
+	// SetContacts makes pairs of users contacts of each other, or ends that, and removes
+	// their requests. It asks nobody. A pair that is so already stays as it is. Pairs before
+	// the one that fails are set. Clause P-14.10. Errors: invalid, no_user.
+	// Scope: users.
+	SetContacts(context.Context, *connect.Request[petrelv1.SetContactsRequest]) (*connect.Response[petrelv1.SetContactsResponse], error)
+	// ListContacts lists the contacts and requests of a user, in pages of about 64 KiB.
+	// Errors: no_user.
+	// Scope: users.
+	ListContacts(context.Context, *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error)
 	// CreateInvitation makes a code with which people register where registration is
 	// by invitation. Errors: invalid.
 	// Scope: users.
@@ -1503,6 +1553,18 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceSetProfilesProcedure,
 		svc.SetProfiles,
 		connect.WithSchema(adminServiceMethods.ByName("SetProfiles")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceSetContactsHandler := connect.NewUnaryHandler(
+		AdminServiceSetContactsProcedure,
+		svc.SetContacts,
+		connect.WithSchema(adminServiceMethods.ByName("SetContacts")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListContactsHandler := connect.NewUnaryHandler(
+		AdminServiceListContactsProcedure,
+		svc.ListContacts,
+		connect.WithSchema(adminServiceMethods.ByName("ListContacts")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceCreateInvitationHandler := connect.NewUnaryHandler(
@@ -1773,6 +1835,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceSetProfileRulesHandler.ServeHTTP(w, r)
 		case AdminServiceSetProfilesProcedure:
 			adminServiceSetProfilesHandler.ServeHTTP(w, r)
+		case AdminServiceSetContactsProcedure:
+			adminServiceSetContactsHandler.ServeHTTP(w, r)
+		case AdminServiceListContactsProcedure:
+			adminServiceListContactsHandler.ServeHTTP(w, r)
 		case AdminServiceCreateInvitationProcedure:
 			adminServiceCreateInvitationHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeDeviceProcedure:
@@ -1932,6 +1998,14 @@ func (UnimplementedAdminServiceHandler) SetProfileRules(context.Context, *connec
 
 func (UnimplementedAdminServiceHandler) SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetProfiles is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) SetContacts(context.Context, *connect.Request[petrelv1.SetContactsRequest]) (*connect.Response[petrelv1.SetContactsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetContacts is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListContacts(context.Context, *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListContacts is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) CreateInvitation(context.Context, *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error) {

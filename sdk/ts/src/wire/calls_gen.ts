@@ -86,6 +86,40 @@ export interface Calls {
    */
   readonly 'petrel.v1.AccountService/ChangeSettings': readonly [wire.ChangeSettingsRequestJson, wire.ChangeResponseJson]
   /**
+   * RequestContact asks a user to become a contact. If that user has asked the caller,
+   * or has the caller as a contact, both are contacts at once. A repeat changes the
+   * greeting. Errors: invalid, no_user, forbidden (the caller blocks the user, or only
+   * the back end changes contacts), too_many_contacts, rate_limited (no look-up is left).
+   */
+  readonly 'petrel.v1.ContactService/RequestContact': readonly [wire.RequestContactRequestJson, wire.ContactJson]
+  /**
+   * AcceptContact makes a user who has asked, and the caller, contacts of each other.
+   * Errors: no_contact (there is no such request), no_user, forbidden, too_many_contacts.
+   */
+  readonly 'petrel.v1.ContactService/AcceptContact': readonly [wire.ContactRequestJson, wire.ContactJson]
+  /**
+   * RefuseContact removes a request for the caller. Who has asked is not told.
+   * Errors: forbidden.
+   */
+  readonly 'petrel.v1.ContactService/RefuseContact': readonly [wire.ContactRequestJson, wire.ContactJson]
+  /** WithdrawContact removes a request of the caller. Errors: forbidden. */
+  readonly 'petrel.v1.ContactService/WithdrawContact': readonly [wire.ContactRequestJson, wire.ContactJson]
+  /**
+   * RemoveContact removes a contact of the caller, with the remark. The other user keeps
+   * the caller as a contact. Errors: forbidden.
+   */
+  readonly 'petrel.v1.ContactService/RemoveContact': readonly [wire.ContactRequestJson, wire.ContactJson]
+  /**
+   * SetRemark says what the caller calls a contact; empty: nothing. Nobody else sees it.
+   * Errors: invalid, no_contact.
+   */
+  readonly 'petrel.v1.ContactService/SetRemark': readonly [wire.SetRemarkRequestJson, wire.ContactJson]
+  /**
+   * ListContacts lists the contacts and requests of the caller, in pages of about
+   * 64 KiB: the oldest changes first.
+   */
+  readonly 'petrel.v1.ContactService/ListContacts': readonly [wire.ListContactsRequestJson, wire.ListContactsResponseJson]
+  /**
    * CreateGroup makes a group whose owner is the caller.
    * Errors: invalid, no_user, rate_limited.
    */
@@ -173,6 +207,12 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AccountService/RevokeDevice',
   'petrel.v1.AccountService/Logout',
   'petrel.v1.AccountService/ChangeSettings',
+  'petrel.v1.ContactService/RequestContact',
+  'petrel.v1.ContactService/AcceptContact',
+  'petrel.v1.ContactService/RefuseContact',
+  'petrel.v1.ContactService/WithdrawContact',
+  'petrel.v1.ContactService/RemoveContact',
+  'petrel.v1.ContactService/SetRemark',
   'petrel.v1.ConversationService/CreateGroup',
   'petrel.v1.ConversationService/RenameGroup',
   'petrel.v1.ConversationService/AddMembers',

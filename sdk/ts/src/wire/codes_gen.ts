@@ -88,6 +88,10 @@ export type Code =
   | 'user_exists'
   /** another user has this handle */
   | 'handle_taken'
+  /** there is no such contact or request */
+  | 'no_contact'
+  /** a user has no room for more contacts or requests */
+  | 'too_many_contacts'
   /** the password is too short or too long or easy to guess */
   | 'weak_password'
   /** the refresh token was used before and all tokens of the device are void now */

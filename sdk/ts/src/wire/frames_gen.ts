@@ -518,6 +518,56 @@ export interface InboxSessionJson {
   readonly revoked?: boolean
 }
 
+/** Contact is what a user is to another one, as the first of them sees it. */
+export interface ContactJson {
+  /** the other one */
+  readonly user?: string
+  /** they are a contact since then; 0: they are not */
+  readonly sinceMs?: Decimal
+  /** at most 64 characters */
+  readonly remark?: string
+  /** when a request was sent to them that waits; 0: none */
+  readonly sentMs?: Decimal
+  /** when a request came from them that waits; 0: none */
+  readonly receivedMs?: Decimal
+  /** of the request, at most 200 characters */
+  readonly greeting?: string
+}
+
+export interface RequestContactRequestJson {
+  readonly user?: string
+  /** instead of user */
+  readonly handle?: string
+  /** at most 200 characters */
+  readonly greeting?: string
+  /** clause P-12.4 */
+  readonly requestId?: string
+}
+
+export interface ContactRequestJson {
+  readonly user?: string
+  readonly requestId?: string
+}
+
+export interface SetRemarkRequestJson {
+  readonly user?: string
+  /** at most 64 characters */
+  readonly remark?: string
+  readonly requestId?: string
+}
+
+export interface ListContactsRequestJson {
+  /** next of the page before; 0: the first page */
+  readonly after?: Decimal
+}
+
+export interface ListContactsResponseJson {
+  /** on a later page also those that were removed meanwhile: only with user */
+  readonly contacts?: readonly ContactJson[]
+  /** the after of the next page; 0: this was the last one */
+  readonly next?: Decimal
+}
+
 /** ClientFrame is what a client sends. Clause P-2. */
 export interface ClientFrameJson {
   /** chosen by the client; the answer carries it */
