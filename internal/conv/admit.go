@@ -33,7 +33,7 @@ type admission struct {
 // the store. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
-	// a record may be there already, with blocks
+	// a record may be there already, with blocks and contacts
 	if c.log.head == 0 && (in.record == nil || len(in.members.all) == 0) {
 		if q, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
@@ -314,7 +314,9 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 			return nil, err
 		}
 		in = direct(from, s.Peer)
-		in.record.Blocks = c.log.info.record.GetBlocks()
+		was := c.log.info.record
+		in.record.Blocks, in.record.Sides = was.GetBlocks(), was.GetSides()
+		in.record.ContactVersion = was.GetContactVersion()
 		in = in.withWriter(from)
 	case p.List && from == "" && s.Peer != "":
 		in = inbox(s.Peer)
@@ -369,6 +371,7 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	if in.record != nil {
 		was := in.record
 		whole.record.CreatedMs, whole.record.FirstSeq, whole.record.Blocks = was.CreatedMs, was.FirstSeq, was.Blocks
+		whole.record.Sides, whole.record.ContactVersion = was.Sides, was.ContactVersion
 		whole.record.Mentioned, whole.record.MentionAll, whole.record.Wrote = was.Mentioned, was.MentionAll, was.Wrote
 	} else {
 		whole.record.Mentioned = uint64(c.log.head) // the record is lost: any entry may have a mention

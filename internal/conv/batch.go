@@ -22,14 +22,15 @@ const (
 	FeedInbox      = 8
 	FeedCursors    = 16
 	FeedMarks      = 32
-	FeedBlocks     = 64  // entries of an inbox that block or unblock users
-	FeedCompacted  = 128 // the last part of a snapshot of an inbox
-	FeedTitles     = 256 // entries that make a group or change its title
-	FeedPeers      = 512 // the first message of a user in a direct conversation
+	FeedBlocks     = 64   // entries of an inbox that block or unblock users
+	FeedCompacted  = 128  // the last part of a snapshot of an inbox
+	FeedTitles     = 256  // entries that make a group or change its title
+	FeedPeers      = 512  // the first message of a user in a direct conversation
+	FeedContacts   = 1024 // changes of contacts, without entries: from is the contact_version of the first
 )
 
 // FeedCarried are the kinds on which the inbox consumer acts.
-const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted | FeedTitles | FeedPeers
+const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted | FeedTitles | FeedPeers | FeedContacts
 
 // Blocked is the name of the setting by which a user blocks another one. Spec: P-8.10.
 const Blocked = "blocked"

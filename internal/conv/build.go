@@ -91,7 +91,13 @@ func (bu *builder) conversation(w *work) {
 	if !rows && c.log.info == known {
 		return
 	}
-	b.heads = append(b.heads, headMove{c, rows, c.log.head, c.log.counted, c.log.hidden, c.log.info, kinds})
+	contacts := uint32(0)
+	if was := known.record.GetContactVersion(); c.log.info.record.GetContactVersion() != was {
+		contacts = FeedContacts
+		b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:],
+			From: was + 1, Kinds: contacts})
+	}
+	b.heads = append(b.heads, headMove{c, rows, c.log.head, c.log.counted, c.log.hidden, c.log.info, kinds | contacts})
 	if !rows {
 		b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:]})
 		return
@@ -165,16 +171,37 @@ func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
 // block writes the block of s, or its end, into the conversation's record, and answers s. It makes no entry, so
 // the head does not move. Spec: P-5.4.
 func (bu *builder) block(c *conv, s *Send) {
-	in := c.log.info
-	one, other := im.User(s.Block.User), s.Peer
-	im.Assert(bu.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other,
-		"block in a conversation of others")
-	users := []string{strings.Clone(string(min(one, other))), strings.Clone(string(max(one, other)))}
-	if rec, changed := withBlock(in.record, users, s.Block, bu.cursors.newestOf(c, one)); changed {
-		bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
-		c.log.info = &info{record: rec, members: in.members}
+	one := im.User(s.Block.User)
+	users := bu.pair(c, one, s.Peer)
+	if rec, changed := withBlock(c.log.info.record, users, s.Block, bu.cursors.newestOf(c, one)); changed {
+		bu.putRecord(c, rec)
 	}
 	bu.b.addItem(s, nil, Result{})
+}
+
+// contact writes a change of contacts into the conversation's record, and answers s. It makes no entry, so the head
+// does not move.
+func (bu *builder) contact(c *conv, s *Send) {
+	rec, err := withContact(c.log.info.record, bu.pair(c, im.User(s.Contact.User), s.Peer), s.Contact, bu.now)
+	if err != nil {
+		bu.refuse(s, err)
+		return
+	}
+	if rec != nil {
+		bu.putRecord(c, rec)
+	}
+	bu.b.addItem(s, nil, Result{})
+}
+
+// pair returns the participants of the direct conversation of two users.
+func (bu *builder) pair(c *conv, one, other im.User) []string {
+	im.Assert(bu.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other, "users of another conversation")
+	return []string{strings.Clone(string(min(one, other))), strings.Clone(string(max(one, other)))}
+}
+
+func (bu *builder) putRecord(c *conv, rec *storepb.Conversation) {
+	bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
+	c.log.info = &info{record: rec, members: c.log.info.members}
 }
 
 // refuse refuses one send.
@@ -183,16 +210,20 @@ func (bu *builder) refuse(s *Send, e *im.Error) {
 	bu.b.addItem(s, nil, Result{Err: e})
 }
 
-// decide refuses one send, answers it as a repeat, writes its block, or numbers it as a new row. It returns
-// the kinds of the row in the feed, 0 without one. After errScan, errThread and errNextBatch, s is not
-// decided yet.
+// decide refuses one send, answers it as a repeat, writes its block or its change of contacts, or numbers it as a
+// new row. It returns the kinds of the row in the feed, 0 without one. After errScan, errThread and errNextBatch,
+// s is not decided yet.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	if bu.lost() { // the store may answer slowly: this Owner must not ask it about each send before it leaves
 		return 0, errNextBatch
 	}
 	s.Entry.Conv = c.id
-	if s.Block != nil {
+	switch {
+	case s.Block != nil:
 		bu.block(c, s)
+		return 0, nil
+	case s.Contact != nil:
+		bu.contact(c, s)
 		return 0, nil
 	}
 	role, known := c.log.info.members.standing(im.User(s.Entry.From))
@@ -252,7 +283,7 @@ func (bu *builder) passed(c *conv, s *Send) bool {
 	all := slices.Concat(bu.work.sends, bu.work.rest)
 	for last = len(all) - 1; last > bu.place && !bu.lost(); last-- {
 		t := all[last]
-		if t.Entry.From != u || !t.Tried || t.Block != nil {
+		if t.Entry.From != u || !t.Tried || t.Block != nil || t.Contact != nil {
 			continue
 		}
 		r, found, _, err := bu.dedupe.find(c, t, bu.identify(t))

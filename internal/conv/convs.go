@@ -36,8 +36,9 @@
 //   - Loading, and the queues: intake.go (sends and signals come in), membershipcheck.go (a
 //     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must
 //     not learn that a conversation exists), queue.go (sends), memory.go.
-//   - A conversation: conversation.go, withheld.go (the rows that a block hides),
-//     usercursor.go, members.go, thread.go, dedupehashes.go (the hashes that find repeats).
+//   - A conversation: conversation.go, withheld.go (the rows that a block hides), contact.go
+//     (what two users are to each other), usercursor.go, members.go, thread.go, dedupehashes.go
+//     (the hashes that find repeats).
 //   - The base of all others: inboxlag.go, sharedresources.go (the loaders, budgets and counters
 //     of a node), options.go, send.go, relations.go (the entries and users to which a message
 //     refers), signal.go (typing and calls, which are not stored), refusal.go (errors for callers).

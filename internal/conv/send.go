@@ -43,6 +43,10 @@ type Send struct {
 	// other one, or ends the block. A block is not pushed. Spec: P-5.4.
 	Block *storepb.Block
 
+	// With a Contact, s makes no entry, but changes what a user of the direct conversation is to Peer. Codes:
+	// no_contact, forbidden. Spec: P-14.8.
+	Contact *storepb.ContactChange
+
 	// Asked says that an owner on another node got s before, and may still store it: a refusal here
 	// settles nothing. Spec: P-4.8.
 	Asked bool
@@ -249,7 +253,7 @@ func (s *Send) needsStanding() bool { return s.Entry.From != "" && s.Peer == "" 
 // Size returns how many bytes s counts against the bounds of queues.
 func (s *Send) Size() int {
 	const overhead = 256 // memory of a send beside its body
-	n := overhead + bodySize(&s.Entry)
+	n := overhead + bodySize(&s.Entry) + len(s.Contact.GetText())
 	if s.Source != nil {
 		n += len(s.Source.GetText()) + len(s.Source.GetData())
 	}

@@ -85,6 +85,9 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 	default:
 		rec.Blocks[i] = b
 	}
+	if b.Blocked {
+		endRequests(rec, users, b.User)
+	}
 	return rec, true
 }
 
