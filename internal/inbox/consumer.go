@@ -25,7 +25,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Consumer carries changes of membership from the feed to the inboxes. It also carries blocks to direct
+// Consumer carries changes of membership and of contacts from the feed to the inboxes. It also carries blocks to direct
 // conversations, and keeps the tables of titles, blocks and peers, and the stored index of changes. A second
 // consumer, on another node, makes the same entries of the same changes, so dedupe drops them.
 type Consumer struct {
@@ -186,8 +186,8 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 }
 
 // carried returns the sends for the rows of a feed item, or with anew for all rows of the conversation:
-// changes of members go to inboxes, and blocks in an inbox go to direct conversations. written are the users
-// who have written in a direct conversation.
+// changes of members and contacts go to inboxes, and blocks in an inbox go to direct conversations. written
+// are the users who have written in a direct conversation.
 func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem,
 	anew bool) (sends []*conv.Send, written []peer, err error) {
 	p, from, count := policy.Of(key.Conv.Kind()), im.Seq(it.From), int(it.Count)
@@ -201,6 +201,8 @@ func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem
 		sends, err = c.rebuild(ctx, key)
 	case p.List:
 		sends, err = c.blocks(ctx, key, from, from+im.Seq(count))
+	case it.Kinds&conv.FeedContacts != 0:
+		sends, err = c.contacts(ctx, key, it.From)
 	case it.Kinds&conv.FeedMembership != 0:
 		sends, err = c.changes(ctx, key, from, count)
 	}

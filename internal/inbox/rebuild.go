@@ -14,21 +14,29 @@ import (
 )
 
 // rebuild makes the newest inbox entry about joining or leaving of each member and former member of a
-// conversation again, with the same ids, so that dedupe drops those that are stored. Of an inbox it makes the
-// blocks again.
+// conversation again, with the same ids, so that dedupe drops those that are stored. Of a direct conversation
+// it makes the entries about contacts again, too, and of an inbox the blocks.
 func (c *Consumer) rebuild(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if policy.Of(key.Conv.Kind()).List {
 		return c.blocks(ctx, key, 1, math.MaxUint64)
 	}
+	var contacts []*conv.Send
+	if policy.Of(key.Conv.Kind()).Pair { // there may be contacts without a message
+		var err error
+		if contacts, err = c.contacts(ctx, key, 0); err != nil {
+			return nil, err
+		}
+	}
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
-		return nil, nil
+		return contacts, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if policy.OfRecord(rec.Kind).Pair {
-		return c.changes(ctx, key, 1, 1)
+		joins, err := c.changes(ctx, key, 1, 1)
+		return append(contacts, joins...), err
 	}
 	// Only the head is wanted, so the page is empty. For entries above the head, the feed has later commits.
 	page, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: math.MaxUint64})

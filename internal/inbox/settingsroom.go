@@ -20,26 +20,47 @@ import (
 type sums struct {
 	names int
 	bytes int // as setting.bytes counts them
-	users int // other users with settings
+	users int // other users with settings that ChangeSettings has made
+
+	contacts     ContactCount
+	contactBytes int // of the contacts and requests, in bytes too
 }
 
 // change brings the sums up to date with s, the new value of its name. before has the sizes of the subject of s,
 // and gets the new one. change subtracts the size of the former value from set.
 func (m *sums) change(before sizes, s *setting, set *int) {
-	some := len(before) > 0
+	some := before.own() > 0
 	if size, ok := before[nameHash(s.name)]; ok {
 		former := s.bytes() - len(s.value) + size
-		m.names, m.bytes, *set = m.names-1, m.bytes-former, *set-former
+		m.add(s, -1, -former)
+		*set -= former
 	}
 	if before.note(s); s.value != "" {
-		m.names, m.bytes = m.names+1, m.bytes+s.bytes()
+		m.add(s, 1, s.bytes())
 	}
-	switch now := len(before) > 0; {
+	switch now := before.own() > 0; {
 	case s.user == "" || now == some:
 	case now:
 		m.users++
 	default:
 		m.users--
+	}
+}
+
+// add counts n settings with the name and the subject of s.
+func (m *sums) add(s *setting, n, bytes int) {
+	m.names, m.bytes = m.names+n, m.bytes+bytes
+	if s.user == "" || !IsContactName(s.name) {
+		return
+	}
+	m.contactBytes += bytes
+	switch s.name {
+	case ContactName:
+		m.contacts.Contacts += n
+	case SentName:
+		m.contacts.Sent += n
+	case ReceivedName:
+		m.contacts.Received += n
 	}
 }
 
@@ -55,6 +76,19 @@ func (z sizes) note(s *setting) {
 	}
 }
 
+// own returns how many settings ChangeSettings has made: all but those of contacts.
+func (z sizes) own() int {
+	n := len(z)
+	for _, h := range contactHashes {
+		if _, ok := z[h]; ok {
+			n--
+		}
+	}
+	return n
+}
+
+var contactHashes = [...]uint64{nameHash(ContactName), nameHash(SentName), nameHash(ReceivedName)}
+
 // nameHash distinguishes the few names of one subject. A user who finds two names with the same hash gains
 // nothing but one more name than the limit.
 func nameHash(name string) uint64 { return siphash.Hash(0x70657472656c, 0, []byte(name)) }
@@ -63,11 +97,11 @@ func nameHash(name string) uint64 { return siphash.Hash(0x70657472656c, 0, []byt
 type Room struct {
 	of    sizes
 	Users int // other users who have settings
-	Bytes int // that all settings take: their texts, and 100 for each
+	Bytes int // that all settings but those of contacts take: their texts, and 100 for each
 }
 
-// Names returns how many settings the subject of the change has.
-func (r *Room) Names() int { return len(r.of) }
+// Names returns how many settings the subject of the change has, without those of contacts.
+func (r *Room) Names() int { return r.of.own() }
 
 // Size returns how many bytes the value of a name has, and whether it has one.
 func (r *Room) Size(name string) (bytes int, set bool) {
@@ -89,7 +123,7 @@ func (y *Syncer) SettingsRoom(ctx context.Context, a im.Account, conv, user stri
 				known.note(s)
 			}
 		}
-		room = &Room{of: known, Users: l.sums.users, Bytes: l.sums.bytes}
+		room = &Room{of: known, Users: l.sums.users, Bytes: l.sums.bytes - l.sums.contactBytes}
 		return nil
 	})
 	return room, err

@@ -127,7 +127,9 @@ func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 	for _, q := range m.SettingsFirst {
 		l.base.parts = append(l.base.parts, im.Seq(q))
 	}
-	l.sums = sums{names: int(m.SetNames), bytes: int(m.SetBytes), users: int(m.SetUsers)}
+	l.sums = sums{names: int(m.SetNames), bytes: int(m.SetBytes), users: int(m.SetUsers),
+		contactBytes: int(m.ContactBytes),
+		contacts:     ContactCount{int(m.Contacts), int(m.RequestsSent), int(m.RequestsReceived)}}
 	l.head, l.first, l.newest = im.Seq(m.Head), im.Seq(m.First), im.Seq(m.Newest)
 	l.read, l.set = int(m.ReadBytes), int(m.SettingsBytes)
 	l.stored.head, l.stored.read, l.stored.first = l.head, l.read, l.first
@@ -225,6 +227,8 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) error {
 		Newest:    uint64(l.newest),
 		ReadBytes: uint64(l.read), SettingsBytes: uint64(set), SettingsFirst: first,
 		SetNames: uint64(l.sums.names), SetBytes: uint64(l.sums.bytes), SetUsers: uint64(l.sums.users),
+		ContactBytes: uint64(l.sums.contactBytes), Contacts: uint64(l.sums.contacts.Contacts),
+		RequestsSent: uint64(l.sums.contacts.Sent), RequestsReceived: uint64(l.sums.contacts.Received),
 	}
 	index, subjects := indexOf(settings, m.Name)
 	m.IndexFirst = subjects

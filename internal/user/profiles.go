@@ -60,8 +60,8 @@ type ProfileChange struct {
 }
 
 // manageable are the values of Managed of a tenant, beside single fields of the application: "fields" is all of
-// these. avatar has no value to change yet.
-var manageable = []string{"about", "avatar", "display_name", "fields", "handle"}
+// these. avatar has no value to change yet. contacts is no field of a profile: see MayChangeContacts.
+var manageable = []string{"about", "avatar", "display_name", "fields", "handle", managedContacts}
 
 // SetProfileRules sets which fields of profiles only the back end changes in a tenant, and makes the tenant if there
 // is none. Codes: invalid. Spec: P-14.6.

@@ -1,0 +1,171 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// What two users are to each other is in the record of their direct conversation (conv/contact.go). The consumer of
+// its feed carries what each of them sees of it into their inbox: as settings of the other user, one of these names
+// with a value. So it reaches all devices as settings do. A value is a time in Unix milliseconds, and after a blank the
+// remark or the greeting. Spec: P-14.7.
+const (
+	ContactName  = "contact"          // since when; the remark
+	SentName     = "contact_sent"     // when the user asked; the greeting
+	ReceivedName = "contact_received" // when the other one asked; the greeting
+)
+
+// contactNames are the names of settings of users that only changes of contacts write.
+var contactNames = []string{ContactName, SentName, ReceivedName}
+
+// IsContactName reports whether users may not change the setting of another user with this name.
+func IsContactName(name string) bool { return slices.Contains(contactNames, name) }
+
+func contactValues(c *petrelv1.Contact) map[string]string {
+	value := func(ms uint64, text string) string {
+		if ms == 0 {
+			return ""
+		}
+		return strings.TrimSuffix(strconv.FormatUint(ms, 10)+" "+text, " ")
+	}
+	return map[string]string{ContactName: value(c.SinceMs, c.Remark), SentName: value(c.SentMs, c.Greeting),
+		ReceivedName: value(c.ReceivedMs, c.Greeting)}
+}
+
+// addContactValue notes in c the value of a setting that contactValues has made.
+func addContactValue(c *petrelv1.Contact, name, value string) {
+	number, text, _ := strings.Cut(value, " ")
+	ms, _ := strconv.ParseUint(number, 10, 64) // 0: the value was removed
+	switch name {
+	case ContactName:
+		c.SinceMs, c.Remark = ms, text
+	case SentName:
+		c.SentMs = ms
+	case ReceivedName:
+		c.ReceivedMs = ms
+	}
+	if name != ContactName && ms > 0 {
+		c.Greeting = text
+	}
+}
+
+// contacts returns the entries for the users of a direct conversation who see a change of contacts with this version
+// or a later one; version 0: for both, if they have ever seen a change. An entry has the present state, and its id has
+// the version of the feed item. So a second consumer, which may be behind, makes entries with the same ids, and never
+// puts an older state after a newer one.
+func (c *Consumer) contacts(ctx context.Context, key im.Key, version uint64) ([]*conv.Send, error) {
+	rec, err := c.store.Conversation(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	var sends []*conv.Send
+	for i, own := range rec.GetSides() {
+		if own.Version < max(version, 1) {
+			continue
+		}
+		var other *storepb.Side
+		if len(rec.Sides) == 2 {
+			other = rec.Sides[1-i]
+		}
+		seen := conv.ContactOf(own, other)
+		change := &petrelv1.InboxSettings{User: seen.User, Values: contactValues(seen)}
+		s := c.entry(key, im.User(own.User),
+			&petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: change}}, 0)
+		s.Entry.ClientMsgId = fmt.Sprintf("%s:%d:contact", key.Conv, cmp.Or(version, own.Version))
+		sends = append(sends, s)
+	}
+	return sends, nil
+}
+
+// ChangeContact changes what a user is to another one, and returns when the change is durable. full: the other user
+// has no room for a request, so a new one stays hidden from them. Codes: no_contact, forbidden, store_stalled (unknown:
+// ctx ended), and those of conv.Convs.Submit.
+func ChangeContact(ctx context.Context, cs *conv.Convs, a im.Account, other im.User, act conv.ContactAct,
+	text string, full bool) error {
+	_, err := send(ctx, cs, &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: cs.IDs().Direct(a.Tenant, a.User, other)},
+		Peer:    other,
+		Contact: &storepb.ContactChange{User: string(a.User), Act: uint32(act), Text: text, Full: full}})
+	return err
+}
+
+// Contact returns what other is to a, from the record of their direct conversation.
+func (y *Syncer) Contact(ctx context.Context, a im.Account, other im.User) (*petrelv1.Contact, error) {
+	key := im.Key{Tenant: a.Tenant, Conv: y.Router.IDs().Direct(a.Tenant, a.User, other)}
+	rec, err := y.Store.Conversation(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	var own, theirs *storepb.Side
+	for _, s := range rec.GetSides() {
+		if s.User == string(a.User) {
+			own = s
+		} else {
+			theirs = s
+		}
+	}
+	c := conv.ContactOf(own, theirs)
+	c.User = string(other)
+	return c, nil
+}
+
+// Contacts returns a page of a user's contacts and requests: the oldest that entries of the inbox above after have
+// changed. From the second page on it has removed ones, too, only with their user. next is the after of the next page;
+// 0: there is none.
+func (y *Syncer) Contacts(ctx context.Context, a im.Account,
+	after im.Seq) (page []*petrelv1.Contact, next im.Seq, err error) {
+	err = y.withList(ctx, a, func(l *list) error {
+		page, next, err = y.contactsAfter(ctx, a, l, after)
+		return err
+	})
+	return page, next, err
+}
+
+func (y *Syncer) contactsAfter(ctx context.Context, a im.Account, l *list,
+	after im.Seq) (page []*petrelv1.Contact, next im.Seq, err error) {
+	of := map[string]*petrelv1.Contact{}
+	told, bytes := after, 0
+	err = y.eachSetting(ctx, a, l, after, func(s *setting) bool {
+		if s.user == "" || !IsContactName(s.name) {
+			return true
+		}
+		if bytes > pagePersonal && s.seq > told {
+			next = told
+			return false
+		}
+		told = s.seq
+		if s.value == "" && (after == 0 || of[s.user] != nil) {
+			return true
+		}
+		bytes += s.answerBytes()
+		c := of[s.user]
+		if c == nil {
+			c = &petrelv1.Contact{User: s.user}
+			of[s.user] = c
+			page = append(page, c)
+		}
+		addContactValue(c, s.name, s.value)
+		return true
+	})
+	return page, next, err
+}
+
+// ContactCount has what a user has of contacts and requests, up to 5 s late.
+type ContactCount struct{ Contacts, Sent, Received int }
+
+// CountContacts counts the contacts and requests of a user.
+func (y *Syncer) CountContacts(ctx context.Context, a im.Account) (n ContactCount, err error) {
+	err = y.withList(ctx, a, func(l *list) error {
+		n = l.sums.contacts
+		return nil
+	})
+	return n, err
+}
