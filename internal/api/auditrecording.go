@@ -160,7 +160,7 @@ const (
 // told has the text fields of requests that go into a record: they name things. All numbers, booleans and enum
 // values go into it too, but no other text: that may be a password, a token or somebody's words.
 var told = []protoreflect.Name{
-	"tenant", "user", "users", "conv", "device", "id", "kind", "scopes", "from", "node", "removed", "left",
+	"tenant", "user", "users", "other", "conv", "device", "id", "kind", "scopes", "from", "node", "removed", "left",
 }
 
 // named has fields that go into a record only from these requests: in other requests a user chooses the field of

@@ -123,8 +123,8 @@ func renderDocs() ([]byte, error) {
 	seen := map[protoreflect.FullName]bool{}
 	for _, t := range o.Tags {
 		for _, f := range []protoreflect.FileDescriptor{petrelv1.File_petrel_v1_account_proto,
-			petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto,
-			petrelv1.File_petrel_v1_operator_proto} {
+			petrelv1.File_petrel_v1_contact_proto, petrelv1.File_petrel_v1_conversation_proto,
+			petrelv1.File_petrel_v1_admin_proto, petrelv1.File_petrel_v1_operator_proto} {
 			if s := f.Services().ByName(protoreflect.Name(t.Name)); s != nil {
 				p.Services = append(p.Services, o.service(s, t.Description, &p, seen))
 			}

@@ -19,7 +19,8 @@ func servicesOn(on Listener) []string {
 			petrelv1connect.SetupServiceName}
 	}
 	return []string{
-		petrelv1connect.AuthServiceName, petrelv1connect.AccountServiceName, petrelv1connect.ConversationServiceName,
+		petrelv1connect.AuthServiceName, petrelv1connect.AccountServiceName, petrelv1connect.ContactServiceName,
+		petrelv1connect.ConversationServiceName,
 		petrelv1connect.MessageServiceName, petrelv1connect.AdminServiceName,
 	}
 }

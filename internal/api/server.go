@@ -12,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -105,17 +106,18 @@ const (
 
 // Server serves the services.
 type Server struct {
-	o        Options
-	log      *slog.Logger
-	users    *user.Users
-	convs    *conv.Convs
-	route    *route.Router
-	errors   *connect.ErrorWriter
-	services http.Handler // the handlers of Connect
-	table    map[string]method
-	turns    turns
-	changing changing
-	rates    rate.Table[rateKey] // of actions of users
+	o          Options
+	log        *slog.Logger
+	users      *user.Users
+	convs      *conv.Convs
+	route      *route.Router
+	errors     *connect.ErrorWriter
+	services   http.Handler // the handlers of Connect
+	table      map[string]method
+	turns      turns
+	changing   changing
+	contacting sync.Map            // im.Account; the users for whom this node changes a contact
+	rates      rate.Table[rateKey] // of actions of users
 
 	admission admission
 	followers chan struct{} // capacity: how many there may be; a token for each

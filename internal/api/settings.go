@@ -62,12 +62,24 @@ func (s *Server) ChangeSettings(ctx context.Context,
 		User: m.User, Values: m.Values}}}
 	q, err := inbox.Write(ctx, s.convs, a, e, entryID(m.RequestId))
 	if _, blocks := m.Values[conv.Blocked]; err == nil && blocks && m.User != "" {
-		err = s.route.AwaitInboxes(ctx, im.Key{Tenant: a.Tenant, Conv: s.convs.IDs().Inbox(a.Tenant, a.User)})
+		err = s.awaitBlock(ctx, a, im.User(m.User))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &petrelv1.ChangeResponse{Seq: uint64(q)}, nil
+}
+
+// awaitBlock returns when a block is in the direct conversation of two users, and the requests that it ends have left
+// their inboxes.
+func (s *Server) awaitBlock(ctx context.Context, a im.Account, other im.User) error {
+	ids := s.convs.IDs()
+	for _, c := range []im.ConvID{ids.Inbox(a.Tenant, a.User), ids.Direct(a.Tenant, a.User, other)} {
+		if err := s.route.AwaitInboxes(ctx, im.Key{Tenant: a.Tenant, Conv: c}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkSettings checks a change without a look at the present settings. Codes: invalid.
@@ -82,6 +94,9 @@ func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
 		if name == "" || len(name) > maxSettingName || len(v) > maxSettingValue || !utf8.ValidString(name+v) {
 			return im.Errorf(im.CodeInvalid, "the name of a setting has 1 to %d bytes, its value at most %d",
 				maxSettingName, maxSettingValue)
+		}
+		if m.User != "" && inbox.IsContactName(name) {
+			return im.Errorf(im.CodeInvalid, "%s is set by ContactService", name)
 		}
 		if err := checkKnown(m, name, v); err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 func Methods() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, f := range []protoreflect.FileDescriptor{
-		petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto,
+		petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_contact_proto, petrelv1.File_petrel_v1_conversation_proto,
 		petrelv1.File_petrel_v1_admin_proto, petrelv1.File_petrel_v1_operator_proto,
 	} {
 		for i := range f.Services().Len() {

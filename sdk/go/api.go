@@ -184,6 +184,7 @@ func (c *Client) Recall(conv string, target uint64) (*Outgoing, error) {
 // API has the generated clients of the server's HTTP API.
 type API struct {
 	Account       petrelv1connect.AccountServiceClient
+	Contacts      petrelv1connect.ContactServiceClient
 	Conversations petrelv1connect.ConversationServiceClient
 	Messages      petrelv1connect.MessageServiceClient
 }
@@ -198,6 +199,7 @@ func NewAPI(url string, h *http.Client, source TokenSource) API {
 	as := Credentials(source)
 	return API{
 		Account:       petrelv1connect.NewAccountServiceClient(h, url, as),
+		Contacts:      petrelv1connect.NewContactServiceClient(h, url, as),
 		Conversations: petrelv1connect.NewConversationServiceClient(h, url, as),
 		Messages:      petrelv1connect.NewMessageServiceClient(h, url, as),
 	}
