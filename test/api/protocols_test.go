@@ -78,6 +78,15 @@ func (p *parties) token(u, device string) string {
 	return r.Msg.AccessToken
 }
 
+// makeContacts makes alice and bob contacts.
+func (p *parties) makeContacts() {
+	p.t.Helper()
+	if _, err := p.srv.Admin.SetContacts(p.t.Context(), connect.NewRequest(&petrelv1.SetContactsRequest{
+		Pairs: []*petrelv1.ContactPair{{User: p.name("alice"), Other: p.name("bob")}}})); err != nil {
+		p.t.Fatalf("make contacts: %v", err)
+	}
+}
+
 func (p *parties) key() string {
 	p.t.Helper()
 	r, err := p.srv.Admin.CreateKey(p.t.Context(), connect.NewRequest(&petrelv1.CreateKeyRequest{Name: "spare", Scopes: []string{"users"}}))
@@ -207,6 +216,25 @@ var rows = map[string]row{
 	}},
 	"AccountService/ChangeSettings": {request: fixed(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"theme": "dark"}, RequestId: "r1"})},
 
+	"ContactService/RequestContact": {request: func(p *parties) proto.Message {
+		return &petrelv1.RequestContactRequest{User: p.name("bob"), Greeting: "hi 海燕", RequestId: "r1"}
+	}, masks: []protoreflect.Name{"sent_ms"}},
+	"ContactService/AcceptContact": {request: func(p *parties) proto.Message {
+		p.must("petrel.v1.ContactService/RequestContact", p.token("bob", "laptop"), &petrelv1.RequestContactRequest{User: p.name("alice")})
+		return &petrelv1.ContactRequest{User: p.name("bob"), RequestId: "r1"}
+	}, masks: []protoreflect.Name{"since_ms"}},
+	"ContactService/RefuseContact":   {request: func(p *parties) proto.Message { return &petrelv1.ContactRequest{User: p.name("bob"), RequestId: "r1"} }},
+	"ContactService/WithdrawContact": {request: func(p *parties) proto.Message { return &petrelv1.ContactRequest{User: p.name("bob"), RequestId: "r1"} }},
+	"ContactService/RemoveContact":   {request: func(p *parties) proto.Message { return &petrelv1.ContactRequest{User: p.name("bob"), RequestId: "r1"} }},
+	"ContactService/SetRemark": {request: func(p *parties) proto.Message {
+		p.makeContacts()
+		return &petrelv1.SetRemarkRequest{User: p.name("bob"), Remark: "the tenor", RequestId: "r1"}
+	}, masks: []protoreflect.Name{"since_ms"}},
+	"ContactService/ListContacts": {request: func(p *parties) proto.Message {
+		p.makeContacts()
+		return &petrelv1.ListContactsRequest{}
+	}, masks: []protoreflect.Name{"since_ms"}},
+
 	"ConversationService/CreateGroup": {request: func(p *parties) proto.Message {
 		return &petrelv1.CreateGroupRequest{Title: "boat", Users: []string{p.name("bob")}, RequestId: "r1"}
 	}},
@@ -300,6 +328,13 @@ var rows = map[string]row{
 	"AdminService/SetProfiles": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetProfilesRequest{Profiles: []*petrelv1.ProfileChange{{User: p.name("bob"), DisplayName: new("Bob 海燕"), Fields: map[string]string{"city": "Bergen"}}}}
 	}, masks: []protoreflect.Name{"changed"}}, // by the first way
+	"AdminService/SetContacts": {request: func(p *parties) proto.Message {
+		return &petrelv1.SetContactsRequest{Pairs: []*petrelv1.ContactPair{{User: p.name("alice"), Other: p.name("bob")}}, RequestId: "r1"}
+	}},
+	"AdminService/ListContacts": {request: func(p *parties) proto.Message {
+		p.makeContacts()
+		return &petrelv1.ListUserContactsRequest{User: p.name("alice")}
+	}, masks: []protoreflect.Name{"since_ms"}},
 	"AdminService/CreateInvitation": {request: fixed(&petrelv1.CreateInvitationRequest{RequestId: "r1"})},
 	"AdminService/SetPassword": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetPasswordRequest{User: p.name("bob"), Password: "correct horse battery", RequestId: "r1"}
@@ -445,7 +480,7 @@ func (p *parties) same(name string, r row) {
 			switch service {
 			case "AdminService":
 				return p.srv.Key()
-			case "AccountService", "ConversationService", "MessageService":
+			case "AccountService", "ContactService", "ConversationService", "MessageService":
 				return p.token("alice", fmt.Sprint("phone", len(p.name(""))))
 			}
 			return ""

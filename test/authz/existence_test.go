@@ -38,7 +38,7 @@ var naming = map[string]string{
 	// These name nothing.
 	"title": "", "name": "", "display_name": "", "password": "", "old_password": "", "new_password": "", "request_id": "", "key": "", "value": "",
 	"client_msg_id": "", "type": "", "text": "", "emoji": "", "client": "", "device_kind": "", "kind": "", "capabilities": "", "json": "", "after": "",
-	"code": "", "needs": "", "secret": "", "digits": "", "about": "", "version": "",
+	"code": "", "needs": "", "secret": "", "digits": "", "about": "", "version": "", "greeting": "", "remark": "",
 
 	"mentions": "user", "from": "user",
 
@@ -378,7 +378,7 @@ func TestNoAnswerTellsThatAConversationExists(t *testing.T) {
 
 // noUserFrom are the questions that tell whether a user exists: the exception of P-8.9. GetUsers
 // has the names in unknown.
-var noUserFrom = []string{account + "GetUser", account + "GetUsers", convs + "AddMembers", convs + "CreateGroup", message + "Send", "frame send"}
+var noUserFrom = []string{account + "GetUser", account + "GetUsers", contact + "RequestContact", convs + "AddMembers", convs + "CreateGroup", message + "Send", "frame send"}
 
 // No other call tells any caller whether a user exists.
 func TestOnlyTheExceptionTellsThatAUserExists(t *testing.T) {
@@ -413,6 +413,9 @@ func TestTriesAtNamesAreCountedTogether(t *testing.T) {
 		},
 		"GetUsers": func(p *prober, w *world, name string) string {
 			return p.call(account+"GetUsers", &petrelv1.GetUsersRequest{Users: []*petrelv1.UserVersion{{User: name}}, Conv: w.conv})
+		},
+		"RequestContact": func(p *prober, _ *world, name string) string {
+			return p.call(contact+"RequestContact", &petrelv1.RequestContactRequest{User: name})
 		},
 		"AddMembers": func(p *prober, w *world, name string) string {
 			return p.call(convs+"AddMembers", &petrelv1.AddMembersRequest{Conv: w.conv, Users: []string{name}})

@@ -29,7 +29,7 @@ var callers = []string{
 // short forms of the outcomes in the tables.
 var codes = map[string]string{
 	"U": "unauthenticated", "NM": "not_member", "NC": "no_conversation", "F": "forbidden", "ND": "no_device", "NU": "no_user",
-	"R": "revoked", "HE": "hello_expected", "BC": "bad_credentials", "UE": "user_exists", "SC": "setup_closed", "US": "unsupported", "NN": "not_now", "NT": "no_target", "UD": "user_disabled",
+	"R": "revoked", "HE": "hello_expected", "BC": "bad_credentials", "UE": "user_exists", "SC": "setup_closed", "US": "unsupported", "NN": "not_now", "NT": "no_target", "CT": "no_contact", "UD": "user_disabled",
 	"ok": "ok",
 }
 
@@ -123,7 +123,7 @@ func each(t *testing.T, name string, r row, try func(*world) string, srv *imtest
 // services calls f for every method of the schema.
 func services(f func(name string, m protoreflect.MethodDescriptor)) {
 	for _, file := range []protoreflect.FileDescriptor{
-		petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto,
+		petrelv1.File_petrel_v1_account_proto, petrelv1.File_petrel_v1_contact_proto, petrelv1.File_petrel_v1_conversation_proto, petrelv1.File_petrel_v1_admin_proto,
 		petrelv1.File_petrel_v1_frames_proto, petrelv1.File_petrel_v1_message_proto, petrelv1.File_petrel_v1_operator_proto,
 	} {
 		for i := range file.Services().Len() {

@@ -28,9 +28,15 @@ func to[M proto.Message](f func(*world) M) func(*world) proto.Message {
 	return func(w *world) proto.Message { return f(w) }
 }
 
+// toContact is a request of the ContactService that names one of the world's users.
+func toContact(name string) func(*world) proto.Message {
+	return to(func(w *world) *petrelv1.ContactRequest { return &petrelv1.ContactRequest{User: w.name(name)} })
+}
+
 const (
 	auth    = "petrel.v1.AuthService/"
 	account = "petrel.v1.AccountService/"
+	contact = "petrel.v1.ContactService/"
 	convs   = "petrel.v1.ConversationService/"
 	message = "petrel.v1.MessageService/"
 	admin   = "petrel.v1.AdminService/"
@@ -76,6 +82,18 @@ var methods = map[string]row{
 	}), ownAccount}, // what the answer has for whom: TestWhoSeesAProfile
 	account + "GetSettings":    {same(&petrelv1.GetSettingsRequest{}), ownAccount},
 	account + "ChangeSettings": {same(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"a": "b"}}), ownAccount},
+
+	contact + "RequestContact": {to(func(w *world) *petrelv1.RequestContactRequest {
+		return &petrelv1.RequestContactRequest{User: w.name("member2")}
+	}), "U ok ok ok ok ok U NU U U"},
+	contact + "AcceptContact":   {toContact("other2"), "U CT CT CT CT CT U CT U U"},
+	contact + "RefuseContact":   {toContact("member2"), ownAccount},
+	contact + "WithdrawContact": {toContact("member2"), ownAccount},
+	contact + "RemoveContact":   {toContact("member2"), ownAccount},
+	contact + "SetRemark": {to(func(w *world) *petrelv1.SetRemarkRequest {
+		return &petrelv1.SetRemarkRequest{User: w.name("other2"), Remark: "x"}
+	}), "U CT CT CT CT CT U CT U U"},
+	contact + "ListContacts": {same(&petrelv1.ListContactsRequest{}), ownAccount},
 
 	convs + "CreateGroup": {same(&petrelv1.CreateGroupRequest{Title: "x"}), ownAccount},
 	convs + "RenameGroup": {to(func(w *world) *petrelv1.RenameGroupRequest {
@@ -167,6 +185,12 @@ var methods = map[string]row{
 	admin + "SetProfileRules": {same(&petrelv1.SetProfileRulesRequest{Tenant: "ruled", Managed: []string{"about"}}), operator},
 	admin + "SetProfiles": {to(func(w *world) *petrelv1.SetProfilesRequest {
 		return &petrelv1.SetProfilesRequest{Profiles: []*petrelv1.ProfileChange{{User: w.name("member2"), About: new("x")}}}
+	}), operator},
+	admin + "SetContacts": {to(func(w *world) *petrelv1.SetContactsRequest {
+		return &petrelv1.SetContactsRequest{Pairs: []*petrelv1.ContactPair{{User: w.name("member"), Other: w.name("admin")}}}
+	}), operator},
+	admin + "ListContacts": {to(func(w *world) *petrelv1.ListUserContactsRequest {
+		return &petrelv1.ListUserContactsRequest{User: w.name("member2")}
 	}), operator},
 	admin + "CreateInvitation": {same(&petrelv1.CreateInvitationRequest{}), operator},
 	admin + "CreateKey":        {same(&petrelv1.CreateKeyRequest{Name: "x", Scopes: []string{"server"}}), operator},

@@ -188,7 +188,7 @@ func (s *session) personalLines(p *petrelv1.SyncPage) []string {
 		lines = append(lines, "settings anew")
 	}
 	for _, x := range p.Personal {
-		lines = append(lines, fmt.Sprintf("setting %s %s=%s", s.settingsPlace(x.Conv, x.User), x.Name, x.Value))
+		lines = append(lines, fmt.Sprintf("setting %s %s", s.settingsPlace(x.Conv, x.User), settingText(x.Name, x.Value)))
 	}
 	return lines
 }
@@ -197,7 +197,7 @@ func (s *session) personalLines(p *petrelv1.SyncPage) []string {
 func valuesText(values map[string]string) string {
 	l := ""
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		l += " " + name + "=" + values[name]
+		l += " " + settingText(name, values[name])
 	}
 	return l
 }

@@ -21,7 +21,7 @@ func protoInt64(n int64) protoreflect.Value { return protoreflect.ValueOfInt64(n
 
 // command runs a line of a session: "send g1 "hi"".
 func (s *session) command(a args) {
-	if s.accountCommand(a) || s.groupCommand(a) || s.noteCommand(a) {
+	if s.accountCommand(a) || s.contactCommand(a) || s.groupCommand(a) || s.noteCommand(a) {
 		return
 	}
 	if a.word(0) == "http" {
@@ -375,6 +375,8 @@ func (w *world) admin(a args) {
 		if err == nil {
 			s.putAll(s.page(r.Msg))
 		}
+	case "contacts":
+		err = w.setContacts(s, a)
 	case "disable", "enable", "passwd", "mint":
 		err = w.operate(s, a)
 	case "http":
