@@ -42,19 +42,19 @@ var sdkRules = []rule{
 	{
 		name:    "show-the-greeting-that-was-sent",
 		holds:   "of two requests the greeting of the one that was received is shown",
-		patches: []patch{{"sdk/go/contacts.go", `to.ReceivedMs, to.Greeting = ms, text`, `to.ReceivedMs = ms`}},
+		patches: []patch{{"sdk/go/contactsettings.go", `to.ReceivedMs, to.Greeting = ms, text`, `to.ReceivedMs = ms`}},
 		guards:  []guard{{"sdk/go", "^TestContactsAreWhatTheSettingsOfUsersSay$"}},
 	},
 	{
 		name:    "keep-an-answer-over-later-entries",
 		holds:   "each entry after a call of contacts replaces its answer",
-		patches: []patch{{"sdk/go/contacts.go", `Seq: began.seq, User`, `Seq: began.seq + 99, User`}},
+		patches: []patch{{"sdk/go/contactsettings.go", `Seq: began.seq, User`, `Seq: began.seq + 99, User`}},
 		guards:  []guard{{"sdk/go", "^TestAnOldAnswerChangesNoContact$"}},
 	},
 	{
 		name:    "take-an-answer-of-another-connection",
 		holds:   "the answer of a repeated call of contacts is not taken over a sync",
-		patches: []patch{{"sdk/go/contacts.go", `if began.live == nil || c.live != began.live {`, `if false {`}},
+		patches: []patch{{"sdk/go/contactsettings.go", `if began.live == nil || c.live != began.live {`, `if false {`}},
 		guards:  []guard{{"sdk/go", "^TestAnOldAnswerChangesNoContact$"}},
 	},
 	{
@@ -66,7 +66,7 @@ var sdkRules = []rule{
 	{
 		name:    "make-each-contact-anew",
 		holds:   "a contact is the same pointer until it changes",
-		patches: []patch{{"sdk/go/contacts.go", `case proto.Equal(old, now):`, `case proto.Equal(old, now) && old == now:`}},
+		patches: []patch{{"sdk/go/contactsettings.go", `case proto.Equal(old, now):`, `case proto.Equal(old, now) && old == now:`}},
 		guards:  []guard{{"sdk/go", "^TestAContactIsTheSameUntilItChanges$"}},
 	},
 	{
