@@ -139,14 +139,17 @@ export function contactsOf(client: Client): Contacts {
 
 /** Returns what the settings with these values say. Spec: P-14.7. */
 function contactOf(user: string, values: ContactValues): Contact {
-  const [since, sent, received] = values.map((value) => {
-    const [, ms = '0', text = ''] = /^(\d+)(?: (.*))?$/s.exec(value) ?? []
-    return Number(ms) > 0 ? { ms: Number(ms), text } : undefined
-  })
+  const [since, sent, received] = values.map(timeAndText)
   return Object.freeze({
     user, remark: since?.text ?? '', greeting: (received ?? sent)?.text ?? '',
     ...since && { sinceMs: since.ms }, ...sent && { sentMs: sent.ms }, ...received && { receivedMs: received.ms },
   })
+}
+
+function timeAndText(value: string): { readonly ms: number; readonly text: string } | undefined {
+  if (value === '') return undefined // most are
+  const [, ms = '0', text = ''] = /^(\d+)(?: (.*))?$/s.exec(value) ?? []
+  return Number(ms) > 0 ? { ms: Number(ms), text } : undefined
 }
 
 /** Returns the values that the settings have after a call with this answer. */
