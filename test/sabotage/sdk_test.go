@@ -2,6 +2,13 @@ package sabotage
 
 var sdkRules = []rule{
 	{
+		name:  "keep-refusals-to-oneself",
+		holds: "the application is told why a message waits",
+		patches: []patch{{"sdk/go/outbox.go", `o.err = fromWire(e)
+		c.touchOutgoing(o)`, `o.err = fromWire(e)`}},
+		guards: []guard{{"sdk/go", "^TestConformance$/^what-is-not-decided-is-sent-again-later-and-later$"}},
+	},
+	{
 		name:    "ask-for-each-profile-alone",
 		holds:   "wishes for profiles go out together",
 		patches: []patch{{"sdk/go/profiles.go", `return len(batch) == 0 || len(batch) < maxProfilesAsk`, `return len(batch) == 0 || len(batch) < 1`}},

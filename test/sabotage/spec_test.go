@@ -156,7 +156,6 @@ func brokenClauses() []brokenClause {
 		{"S-13.6", "outbox.go", `if m.From == c.meta.User && m.ClientMsgId == o.id {`, `if m.ClientMsgId == o.id {`, "behind after an attempt has the client look"},
 		{"S-13.7", "outbox.go", "o.stored(conv, m)\nc.settle(o, Sent, nil)", "", "a message that is met is sent, whatever is answered"},
 		{"S-13.8", "outbox.go", "case e.Code == CodeTooOld:\nc.settle(o, Unknowable, ErrUnknowable)", "case e.Code == CodeTooOld:\nc.settle(o, Rejected, fromWire(e))", "what nobody can tell any more is neither sent nor failed"},
-		{"S-13.4", "outbox.go", "o.err = fromWire(e)\nc.touchOutgoing(o)", "o.err = fromWire(e)", "what is not decided is sent again later and later"},
 		{"S-13.9", "outbox.go", "o.err = fromWire(e)\nc.touchOutgoing(o)", "c.settle(o, Rejected, fromWire(e))", "what is not decided is sent again later and later"},
 		{"S-14.1", "cursor.go", `if seq = min(seq, v.head); seq <= v.read {`, `if seq <= v.read {`, "a read cursor shows at once and is told once a second"},
 		{"S-14.2", "cursor.go", `if c.o.manualDelivered || v.entries[len(v.entries)-1].m.From == c.meta.User {`, `if c.o.manualDelivered {`, "what is held is told as delivered"},
