@@ -364,6 +364,26 @@ describe('the console', { timeout: suiteMs }, () => {
     await Promise.all([english, chinese].map((p) => p.context.close()))
   })
 
+  test('contacts of a user are listed, added and ended, each after a question', async () => {
+    await w.server.users('greta', 'hanna')
+    const p = await open('users/greta')
+    const contacts = p.page.locator('.part').filter({ has: p.page.getByRole('heading', { name: 'Contacts' }) })
+    await contacts.getByText('No contacts and no requests.').waitFor()
+    await p.press('Add a contact')
+    const dialog = p.page.getByRole('dialog')
+    await dialog.getByLabel('User', { exact: true }).fill('nobody at all')
+    await p.press('Add a contact', 'dialog')
+    await dialog.locator('.trouble').waitFor()
+    await dialog.getByLabel('User', { exact: true }).fill('hanna')
+    await confirm(p, 'Add a contact', 'none', 'contact')
+    await contacts.getByRole('row', { name: 'hanna' }).getByText('contact', { exact: true }).waitFor()
+    assert.equal((await record('SetContacts'))?.operator, 'carol')
+    await contacts.getByRole('row', { name: 'hanna' }).getByRole('button', { name: 'End' }).click()
+    await confirm(p, 'End', 'contact', 'none')
+    await contacts.getByText('No contacts and no requests.').waitFor()
+    await p.context.close()
+  })
+
   test('the profile of a user is changed, and who changes profiles, each after a question', async () => {
     await w.server.users('fiona')
     await w.server.admin('AdminService/SetProfiles', { profiles: [{ user: 'fiona', about: 'sails', fields: { title: 'Mate', unit: 'A' }, visibility: { about: 'VISIBILITY_NOBODY' } }] })

@@ -13,6 +13,7 @@ mkdirSync(folder, { recursive: true })
 useFonts()
 const browser = await launch()
 const world = await makeConsoleWorld(browser)
+await world.server.admin('AdminService/SetContacts', { pairs: [{ user: 'bob', other: 'alice' }] })
 await world.server.admin('AdminService/SetProfiles', { profiles: [{ user: 'bob', displayName: 'Bob Bergen', about: 'Watches birds, mends nets, and answers the phone of the harbour office until six', handle: 'bob.b', fields: { badge: '4711', title: 'Harbour master' }, visibility: { about: 'VISIBILITY_NOBODY' } }] })
 const pages = { overview: '', overviewNode: '?node=' + world.node, users: 'users', user: 'users/bob', userAway: 'users/dave', conversations: 'conversations', conversationsOf: 'conversations?user=alice', conversation: `conversations/${world.conv}`, trace: `trace?conv=${world.conv}&seq=${world.seq}`, traceRefused: `trace?user=alice&clientMsgId=${world.refused}`, traceUser: 'trace?of=user&user=dave', refusals: 'refusals', refusalsEach: 'refusals?each=1', log: 'log', audit: 'audit', limits: 'limits', tenants: 'tenants', operators: 'operators', keys: 'keys', cluster: 'cluster', backups: 'backups' } as const
 for (const [size, viewport] of Object.entries(sizes)) {

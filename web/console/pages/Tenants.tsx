@@ -12,7 +12,7 @@ import type { TenantSummaryJson } from '../wire/types_gen.js'
 const registrations = ['REGISTRATION_UNSPECIFIED', 'REGISTRATION_OPEN', 'REGISTRATION_INVITATION', 'REGISTRATION_CLOSED'] as const
 type Registration = typeof registrations[number]
 const dayS = 86_400
-const manageable = ['display_name', 'about', 'handle', 'avatar', 'fields'] as const
+const manageable = ['display_name', 'about', 'handle', 'avatar', 'fields', 'contacts'] as const
 const single = 'fields.' // before the name of one field of the application
 
 /** The tenants: who may create an account in each, and which new user ids are accepted. */

@@ -11,6 +11,7 @@ import { Trouble } from '../parts/Trouble.js'
 import { may } from '../session.js'
 import type { ConvStateJson, DeviceJson, SessionInfoJson, UserInfoJson } from '../wire/types_gen.js'
 import { RefusalTable } from './Refusals.js'
+import { UserContacts } from './UserContacts.js'
 import { UserProfile } from './UserProfile.js'
 
 const lookMs = 5000 // between two calls for the sessions, and for the reason why the user is not connected
@@ -51,6 +52,7 @@ export function User({ user }: { readonly user: string }): ReactElement {
             [t('created'), time(u.createdMs, tr)], [t('madeBy'), [u.source ?? '', ...u.linked ?? []].filter(Boolean).map((s) => named(tr, 'source', s)).join(', ') || '–'], [t('password'), u.hasPassword ? t('yes') : t('none')], [t('takenBytes'), taken(u, tr)],
           ]} />
           <UserProfile tenant={tenant} user={user} profile={u.profile ?? {}} onChanged={info.again} />
+          {may('users') && <UserContacts tenant={tenant} user={user} />}
           <WhyNot tenant={tenant} user={user} />
           <Sessions sessions={sessions.answer && (sessions.answer.sessions ?? [])} silent={sessions.answer?.silent ?? []} />
           {sessions.error && <Trouble error={sessions.error} />}
