@@ -168,12 +168,8 @@ func (s *Server) contactRoom(ctx context.Context, a im.Account, other im.User,
 	if err != nil || is.SinceMs > 0 || act == conv.ContactAsk && is.SentMs > 0 {
 		return false, err
 	}
-	count := func(of im.Account) (n inbox.ContactCount, err error) {
-		_, err = read(ctx, s, func() (*inbox.ContactCount, error) {
-			n, err = s.o.Inbox.CountContacts(ctx, of)
-			return &n, err
-		})
-		return n, err
+	count := func(of im.Account) (*inbox.ContactCount, error) {
+		return read(ctx, s, func() (*inbox.ContactCount, error) { return s.o.Inbox.CountContacts(ctx, of) })
 	}
 	own, err := count(a)
 	switch {
@@ -187,7 +183,7 @@ func (s *Server) contactRoom(ctx context.Context, a im.Account, other im.User,
 		return false, nil
 	}
 	theirs, err := count(im.Account{Tenant: a.Tenant, User: other})
-	return theirs.Received >= maxReceived, err
+	return err == nil && theirs.Received >= maxReceived, err
 }
 
 // contact returns what other is to a, once the inboxes of both say so.

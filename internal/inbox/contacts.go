@@ -158,10 +158,10 @@ func (y *Syncer) contactsAfter(ctx context.Context, a im.Account, l *list,
 type ContactCount struct{ Contacts, Sent, Received int }
 
 // CountContacts counts the contacts and requests of a user.
-func (y *Syncer) CountContacts(ctx context.Context, a im.Account) (n ContactCount, err error) {
-	err = y.withList(ctx, a, func(l *list) error {
-		n = l.sums.contacts
+func (y *Syncer) CountContacts(ctx context.Context, a im.Account) (*ContactCount, error) {
+	n := &ContactCount{}
+	return n, y.withList(ctx, a, func(l *list) error {
+		*n = l.sums.contacts
 		return nil
 	})
-	return n, err
 }

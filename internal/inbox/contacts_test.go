@@ -94,7 +94,7 @@ func TestLateConsumerWritesNoFormerContact(t *testing.T) {
 func TestContactsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		want := inbox.ContactCount{}
+		want := &inbox.ContactCount{}
 		check := func(when string) {
 			t.Helper()
 			got, err := w.sync.CountContacts(t.Context(), alice)
