@@ -1,6 +1,6 @@
 // The views of the web chat, and how a person gets to them.
 import type { BrowserContext, Locator, Page } from 'playwright-core'
-import type { en } from '../src/i18n/en.js'
+import type { AnyKey } from '../src/i18n/useLaterTranslation.js'
 import type { Person } from './browser.js'
 import type { Server } from './server.js'
 import type { Shop } from './shop.js'
@@ -19,7 +19,7 @@ export interface Shown {
   readonly p: Page
   readonly url: string // of the server
   readonly wire: Wire
-  readonly t: (key: keyof typeof en) => string // the text that the page shows
+  readonly t: (key: AnyKey) => string // the text that the page shows
   readonly context: BrowserContext
   readonly to: (address: string) => Promise<void>
   readonly olga: string // a user who is in this context only

@@ -4,7 +4,7 @@ import { type ReactElement, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { SearchField, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo } from '../environment.js'
 import { chatRoute, inOrder, matches } from '../sidebar/chatList.js'
 import { type Choosable, ChatLine } from '../sidebar/ChatLine.js'
@@ -19,7 +19,7 @@ interface ForwardProps {
 
 /** Asks for the conversations to which messages are copied. */
 export function ForwardDialog({ messages, onClose, onSent }: ForwardProps): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const { user, profiles } = useSession()
   const go = useGo()

@@ -4,7 +4,7 @@ import { type ReactElement, useEffect, useLayoutEffect, useRef, useState } from 
 import { nameOf } from '../account/useName.js'
 import { activeIn, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { useOfClient } from '../clientSnapshot.js'
 import { usePutAway } from './hiddenMessages.js'
@@ -21,7 +21,7 @@ interface SelectBarProps {
 
 /** The bar with the actions on the selected messages, in place of the composer. */
 export default function SelectBar({ selection, conversation: v, onEnd }: SelectBarProps): ReactElement {
-  const translation = useTranslation()
+  const translation = useLaterTranslation()
   const { t } = translation
   const client = useClient()
   const { user, profiles } = useSession()

@@ -7,7 +7,7 @@ import { Button, Menu, MenuItem, type MenuPlace, RowButton, useToast } from '../
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
 import { useMembers } from '../chat/useMembers.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo } from '../environment.js'
 import { ConfirmDialog, type Question } from './ConfirmDialog.js'
 import { MemberList } from './MemberList.js'
@@ -15,7 +15,7 @@ import { useChoice, UserPicker } from './UserPicker.js'
 
 /** The members of a group, and the actions of the person on them and on the group. */
 export function GroupInfo({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const { user, profiles } = useSession()
   const go = useGo()
@@ -60,7 +60,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
 }
 
 function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly members: readonly MemberRef[]; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const toast = useToast()
   const choice = useChoice(members.map((m) => m.user))

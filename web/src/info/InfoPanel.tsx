@@ -8,7 +8,7 @@ import { useSession } from '../account/SessionContext.js'
 import { LastSeen } from '../chat/ChatHeader.js'
 import { thrownText } from '../chat/failureText.js'
 import { mutedText, MuteMenu, useMuted } from '../chat/MuteMenu.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo, useRoute } from '../environment.js'
 import { useChat, useOfClient } from '../clientSnapshot.js'
 import { GroupInfo } from './GroupInfo.js'
@@ -19,7 +19,7 @@ import './info.css'
  * other user. person: the user whose profile is shown beside another conversation; ''.
  */
 export function InfoPanel({ conv, peer, person }: { readonly conv: string; readonly peer: string; readonly person: string }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const route = useRoute()
   const go = useGo()
@@ -72,7 +72,7 @@ export function InfoPanel({ conv, peer, person }: { readonly conv: string; reado
 }
 
 function NotifySwitch({ conversation: v }: { readonly conversation: Conversation }): ReactElement {
-  const translation = useTranslation()
+  const translation = useLaterTranslation()
   const { t } = translation
   const client = useClient()
   const toast = useToast()
@@ -93,7 +93,7 @@ function NotifySwitch({ conversation: v }: { readonly conversation: Conversation
 }
 
 function PersonHead({ user, conv }: { readonly user: string; readonly conv: string }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const name = useName(user)
   const handle = useProfile(user)?.handle || user
   const presence = usePresence(user)
@@ -109,7 +109,7 @@ function PersonHead({ user, conv }: { readonly user: string; readonly conv: stri
 
 /** What a user says about themselves, and the fields of the application. */
 function Details({ user }: { readonly user: string }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const profile = useProfile(user)
   if (!profile) return null
   const { about, handle, fields } = profile
@@ -120,7 +120,7 @@ function Details({ user }: { readonly user: string }): ReactElement | null {
 
 /** What the person can do with a user whose profile is shown beside another conversation. */
 function PersonTools({ user }: { readonly user: string }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const me = useSession()
   const go = useGo()
   if (user === me.user && !me.logOut) return null // the page around the chat has the settings
@@ -138,7 +138,7 @@ function GroupHead({ id, title }: { readonly id: string; readonly title: string 
 }
 
 function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const me = useSession().user
   const toast = useToast()
@@ -153,7 +153,7 @@ function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {
 }
 
 function RenameDialog({ conv, title, onClose }: { readonly conv: string; readonly title: string; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const [text, setText] = useState(title)
   const [error, setError] = useState<string | undefined>(undefined)

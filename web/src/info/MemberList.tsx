@@ -3,14 +3,14 @@ import { type ReactElement, useMemo, useState } from 'react'
 import { Avatar, Icon, type MenuPlace, RowButton, SearchField } from '../../ui/index.js'
 import { nameOf, useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { type AnyKey, useLaterTranslation } from '../i18n/useLaterTranslation.js'
 
 const mostAtOnce = 100 // members that are drawn until the person asks for more: a group may have 10,000
 const mostWithoutSearch = 20
 
 /** The members of a group: the owner first, then the admins. */
 export function MemberList({ members, onSelect }: { readonly members: readonly MemberRef[]; readonly onSelect: (m: MemberRef, at: MenuPlace) => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { user, profiles } = useSession()
   const [wanted, setWanted] = useState('')
   const [most, setMost] = useState(mostAtOnce)
@@ -32,10 +32,10 @@ function rank({ role }: MemberRef): number {
   return role === 'owner' ? 0 : role === 'admin' ? 1 : 2
 }
 
-const roleNames: Readonly<Record<string, Key>> = { owner: 'owner', admin: 'admin' }
+const roleNames: Readonly<Record<string, AnyKey>> = { owner: 'owner', admin: 'admin' }
 
 function MemberLine({ member: m, me, onSelect }: { readonly member: MemberRef; readonly me: string; readonly onSelect: (at: MenuPlace) => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const name = useName(m.user)
   const role = roleNames[m.role]
   const inner = (

@@ -5,7 +5,7 @@ import { findUser } from '../account/findUser.js'
 import { nameOf, useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { isHandle } from '../sidebar/PeopleResult.js'
 import { isNamed, usePeople } from '../sidebar/usePeople.js'
 
@@ -32,7 +32,7 @@ export interface Choice {
  * cannot be chosen.
  */
 export function useChoice(without: readonly string[]): Choice {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const { profiles } = useSession()
   const [chosen, setChosen] = useState<readonly string[]>([])
@@ -75,7 +75,7 @@ function handleIn(typed: string): string {
  * submits the form around it.
  */
 export function UserPicker({ choice: { chosen, without, typed, error, choose, type, take } }: { readonly choice: Choice }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { profiles } = useSession()
   const handle = handleIn(typed)
   const offered = usePeople(true).filter((p) => !without.includes(p) && !chosen.includes(p) && isNamed(p, typed, profiles)).slice(0, mostOffered)
@@ -99,7 +99,7 @@ export function UserPicker({ choice: { chosen, without, typed, error, choose, ty
 }
 
 function Chip({ user, onRemove }: { readonly user: string; readonly onRemove: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const name = useName(user)
   return <button type="button" className="chip" aria-label={t('removeName', { name })} onClick={onRemove}><span className="cut" dir="auto">{name}</span><Icon name="close" small /></button>
 }

@@ -4,7 +4,7 @@ import { Dialog } from '../../ui/Dialog.js'
 import { isComposing, RowButton, SearchField } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useGo } from '../environment.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { isListed } from './chatList.js'
 import { isNamed, usePeople } from './usePeople.js'
 import { PeopleResult, PersonRow } from './PeopleResult.js'
@@ -16,7 +16,7 @@ const mostShown = 50 // the most people; the person narrows them by typing
  * oneself.
  */
 export function NewChatDialog({ onGroup, onClose }: { readonly onGroup: () => void; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { user, profiles } = useSession()
   const go = useGo()
   const [wanted, setWanted] = useState('')
