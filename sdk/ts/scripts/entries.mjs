@@ -2,7 +2,7 @@
 import { build } from 'esbuild'
 import { rmSync, writeFileSync } from 'node:fs'
 
-export const entries = ['index', 'filestores', 'history', 'profiles', 'protobuf', 'react', 'testing']
+export const entries = ['index', 'contacts', 'filestores', 'history', 'profiles', 'protobuf', 'react', 'testing']
 export const external = ['@bufbuild/*', 'react', 'ws', 'node:*']
 
 /** Builds the same source as ES modules and as CommonJS into dist/. */

@@ -1,6 +1,7 @@
 // Hooks for React that return the snapshots of a client.
 import { createContext, createElement, type ReactElement, type ReactNode, useCallback, useContext, useEffect, useMemo, useSyncExternalStore } from 'react'
 import type { Client } from './client.js'
+import { type Contact, contactsOf } from './contacts.js'
 import type { Change, Conversation, Message, Outgoing, Presence, Quoted, Signal, Unread } from './core/index.js'
 import { type HistoryView, HistoryWindow } from './history.js'
 import type { Status } from './options.js'
@@ -110,6 +111,16 @@ export function useSignals(): readonly Signal[] {
 /** The value of a setting: of a conversation, of another user, or of the account. */
 export function useSetting(conv: string, user: string, name: string): string {
   return useSnapshot(ofAccount, (client) => client.setting(conv, user, name))
+}
+
+/** All contacts and waiting requests, ascending by user. */
+export function useContacts(): readonly Contact[] {
+  return useSnapshot(ofAccount, (client) => contactsOf(client).list())
+}
+
+/** What a user is to the user; undefined: not a contact, and no request waits. */
+export function useContact(user: string): Contact | undefined {
+  return useSnapshot(ofAccount, (client) => contactsOf(client).get(user))
 }
 
 /**

@@ -84,7 +84,7 @@ describe('the package', { timeout: 300_000 }, () => {
 
 /** The names that an application can import from the entries of the package. */
 function exported(): ReadonlySet<string> {
-  const entries = ['filestores', 'history', 'index', 'profiles', 'protobuf', 'react', 'testing'].map((name) => readFileSync(`src/${name}.ts`, 'utf8'))
+  const entries = ['contacts', 'filestores', 'history', 'index', 'profiles', 'protobuf', 'react', 'testing'].map((name) => readFileSync(`src/${name}.ts`, 'utf8'))
   const lists = entries.flatMap((text) => [...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, names = '']) => names.split(',')))
   return new Set([...lists.map((name) => name.trim()), ...entries.flatMap((text) => [...text.matchAll(/^export interface (\w+)/gm)].map(([, name = '']) => name))])
 }

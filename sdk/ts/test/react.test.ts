@@ -4,9 +4,9 @@ import { createElement, StrictMode } from 'react'
 import { renderToString } from 'react-dom/server'
 import { Client } from '../src/index.js'
 import type { HistoryWindow } from '../src/history.js'
-import { PetrelProvider, useConversations, useHistory, useMessages, useStatus } from '../src/react.js'
+import { PetrelProvider, useContact, useContacts, useConversations, useHistory, useMessages, useStatus } from '../src/react.js'
 import { TestServer } from '../src/testing.js'
-import { FakeServer } from './fake_server.js'
+import { FakeServer, usual } from './fake_server.js'
 import { until } from './until.js'
 
 describe('react', { timeout: 300_000 }, () => {
@@ -21,6 +21,20 @@ describe('react', { timeout: 300_000 }, () => {
     const html = renderToString(createElement(StrictMode, {}, createElement(PetrelProvider, { client }, createElement(Chat))))
     assert.equal(html, '<p>offline</p>')
     assert.deepEqual(server.got, [])
+  })
+
+  test('a component shows the contacts', async () => {
+    const server = new FakeServer()
+    const personal = [{ user: 'carol', name: 'contact_sent', value: '2 hello', seq: '1' }, { user: 'bob', name: 'contact', value: '1 Bobby', seq: '2' }]
+    server.answer = (f) => (f.sync ? { sync: { token: 'AQ==', personal } } : usual(f))
+    const client = new Client({ url: 'ws://a', token: 't', transport: server })
+    function People(): ReturnType<typeof createElement> {
+      return createElement('p', {}, useContacts().map((c) => c.user).join(), useContact('bob')?.remark, useContact('carol')?.greeting, useContact('dave')?.user)
+    }
+    client.connect()
+    await until(client, () => client.status().synced)
+    assert.equal(renderToString(createElement(PetrelProvider, { client }, createElement(People))).replaceAll('<!-- -->', ' '), '<p>bob,carol Bobby hello</p>')
+    await client.close()
   })
 
   test('a component shows a place of a conversation, and goes on from there', async () => {

@@ -1,0 +1,155 @@
+// The contacts of the user, and the requests that wait.
+import type { CallOptions } from './api.js'
+import type { Client } from './client.js'
+import { sameFields, sameList } from './core/change.js'
+import { contactAnswered, contactCall, type ContactValues, contactValues, eachContact } from './core/contacts.js'
+import type { ContactJson } from './wire/frames_gen.js'
+
+/** What another user is to the user: a contact, or a request waits in one direction. Spec: P-14.7. */
+export interface Contact {
+  readonly user: string
+  /** They are a contact since then, in Unix ms; absent: they are not. */
+  readonly sinceMs?: number
+  /** What the user calls the contact, and nobody else sees. */
+  readonly remark: string
+  /** When the user asked them, in Unix ms; absent: no request of the user waits. */
+  readonly sentMs?: number
+  /** When they asked the user, in Unix ms; absent: no request of theirs waits. */
+  readonly receivedMs?: number
+  /** Of the request. */
+  readonly greeting: string
+}
+
+/** The user whom a request names. */
+export type ContactWanted = { readonly user: string } | { readonly handle: string }
+
+interface Known {
+  readonly values: ContactValues
+  readonly contact: Contact | undefined // undefined: not a contact, and no request waits
+}
+
+type Method = 'AcceptContact' | 'RefuseContact' | 'WithdrawContact' | 'RemoveContact'
+
+/**
+ * The contacts of the user of a client, and the requests that wait. They are settings of the user, so a change of them
+ * on any device is a `Change.account` of the client. Each call that changes one resolves with the contact as it is
+ * afterwards. `get` and `list` have it then, unless the client has connected anew since the call: then they have it
+ * once the client has synced. Spec: P-14.7, P-14.8, S-21.
+ */
+class Contacts {
+  readonly #client: Client
+  readonly #known = new Map<string, Known>()
+  #found: readonly Contact[] = [] // in no order
+  #list: readonly Contact[] = []
+
+  constructor(client: Client) {
+    this.#client = client
+  }
+
+  get #driver(): Client['driver'] {
+    return this.#client['driver']
+  }
+
+  /** Returns all contacts and waiting requests, ascending by user: the same array until one of them changes. */
+  readonly list = (): readonly Contact[] => {
+    const found: Contact[] = []
+    this.#driver.read((core) => eachContact(core, (user, values) => {
+      const contact = this.#contact(user, values)
+      if (contact) found.push(contact)
+    }))
+    if (sameList(this.#found, found) === found) {
+      this.#found = found
+      this.#list = sameList(this.#list, [...found].sort((a, b) => (a.user < b.user ? -1 : 1)))
+    }
+    return this.#list
+  }
+
+  /** Returns what a user is: the same object until that changes; undefined: not a contact, and no request waits. */
+  readonly get = (user: string): Contact | undefined => this.#contact(user, this.#driver.read((core) => contactValues(core, user)))
+
+  /**
+   * Asks a user to become a contact. If that user has asked, or has the user as a contact, both are contacts at once.
+   * A repeat changes the greeting, which has at most 200 characters. Codes: invalid, no_user, forbidden (the user
+   * blocks them, or only the back end changes contacts), too_many_contacts, rate_limited (no look-up is left).
+   */
+  ask(wanted: ContactWanted, greeting = '', options?: CallOptions): Promise<Contact> {
+    return this.#change(() => this.#client.call('petrel.v1.ContactService/RequestContact', { ...wanted, greeting }, options))
+  }
+
+  /** Makes a user who has asked, and the user, contacts. Codes: no_contact, no_user, forbidden, too_many_contacts. */
+  accept(user: string, options?: CallOptions): Promise<Contact> {
+    return this.#act('AcceptContact', user, options)
+  }
+
+  /** Removes a request for the user. The other user is not told. Code: forbidden. */
+  refuse(user: string, options?: CallOptions): Promise<Contact> {
+    return this.#act('RefuseContact', user, options)
+  }
+
+  /** Ends a request of the user. Code: forbidden. */
+  withdraw(user: string, options?: CallOptions): Promise<Contact> {
+    return this.#act('WithdrawContact', user, options)
+  }
+
+  /** Removes a contact, with the remark. The other user keeps the user as a contact. Code: forbidden. */
+  remove(user: string, options?: CallOptions): Promise<Contact> {
+    return this.#act('RemoveContact', user, options)
+  }
+
+  /** Sets the remark of a contact: at most 64 characters in one line; '' removes it. Codes: invalid, no_contact. */
+  setRemark(user: string, remark: string, options?: CallOptions): Promise<Contact> {
+    return this.#change(() => this.#client.call('petrel.v1.ContactService/SetRemark', { user, remark }, options))
+  }
+
+  #act(method: Method, user: string, options?: CallOptions): Promise<Contact> {
+    return this.#change(() => this.#client.call(`petrel.v1.ContactService/${method}`, { user }, options))
+  }
+
+  async #change(call: () => Promise<ContactJson>): Promise<Contact> {
+    const began = this.#driver.read(contactCall)
+    const answer = await call()
+    const { user = '' } = answer
+    const values = valuesOf(answer)
+    this.#driver.apply((core) => contactAnswered(core, began, user, values))
+    return sameFields(this.get(user), contactOf(user, values))
+  }
+
+  #contact(user: string, values: ContactValues): Contact | undefined {
+    const known = this.#known.get(user)
+    if (known && sameList(known.values, values) === known.values) return known.contact
+    const now = contactOf(user, values)
+    const contact = now.sinceMs ?? now.sentMs ?? now.receivedMs ? now : undefined
+    if (contact) this.#known.set(user, { values, contact })
+    else this.#known.delete(user)
+    return contact
+  }
+}
+
+export type { Contacts }
+
+const all = new WeakMap<Client, Contacts>()
+
+/** Returns the contacts of the user of a client: the same object for the same client. */
+export function contactsOf(client: Client): Contacts {
+  const contacts = all.get(client) ?? new Contacts(client)
+  all.set(client, contacts)
+  return contacts
+}
+
+/** Returns what the settings with these values say. Spec: P-14.7. */
+function contactOf(user: string, values: ContactValues): Contact {
+  const [since, sent, received] = values.map((value) => {
+    const [, ms = '0', text = ''] = /^(\d+)(?: (.*))?$/s.exec(value) ?? []
+    return Number(ms) > 0 ? { ms: Number(ms), text } : undefined
+  })
+  return Object.freeze({
+    user, remark: since?.text ?? '', greeting: (received ?? sent)?.text ?? '',
+    ...since && { sinceMs: since.ms }, ...sent && { sentMs: sent.ms }, ...received && { receivedMs: received.ms },
+  })
+}
+
+/** Returns the values that the settings have after a call with this answer. */
+function valuesOf({ sinceMs = '0', remark = '', sentMs = '0', receivedMs = '0', greeting = '' }: ContactJson): ContactValues {
+  const value = (ms: string | number, text: string): string => Number(ms) > 0 ? `${ms} ${text}`.replace(/ $/, '') : ''
+  return [value(sinceMs, remark), value(sentMs, greeting), value(receivedMs, greeting)]
+}

@@ -1,0 +1,50 @@
+import { setting, takeSetting } from './settings.js'
+import type { Core, Live } from './state.js'
+
+const names = ['contact', 'contact_sent', 'contact_received'] as const
+
+/**
+ * The values of the settings that say what another user is to the user: since when they are a contact, when the user
+ * asked them, and when they asked; each with a text after a blank. '': not so. Spec: P-14.7.
+ */
+export type ContactValues = readonly [since: string, sent: string, received: string]
+
+export function contactValues(c: Core, user: string): ContactValues {
+  const [since, sent, received] = names
+  return [setting(c, '', user, since), setting(c, '', user, sent), setting(c, '', user, received)]
+}
+
+/** Calls f with each user who has, or had, such a setting. */
+export function eachContact(c: Core, f: (user: string, values: ContactValues) => void): void {
+  for (const of of c.settings.values()) {
+    const [since, sent, received] = names.map((name) => of.get(name))
+    const { user = '' } = since ?? sent ?? received ?? {}
+    if (user !== '') f(user, [since?.value ?? '', sent?.value ?? '', received?.value ?? ''])
+  }
+}
+
+/** The state of the client when a call began. */
+export interface ContactCall {
+  readonly live: Live | undefined
+  readonly seq: number // of the newest setting
+}
+
+export function contactCall(c: Core): ContactCall {
+  let seq = 0
+  for (const of of c.settings.values()) for (const s of of.values()) seq = Math.max(seq, s.seq)
+  return { live: c.live, seq }
+}
+
+/**
+ * Takes the answer of a call. It counts as an entry of the inbox that came just before the call, so the entry of the
+ * change, and all later ones, replace it. An answer on another connection than the one of the call is dropped: it may
+ * be older than what the sync has brought. Spec: S-21.2.
+ */
+export function contactAnswered(c: Core, { live, seq }: ContactCall, user: string, values: ContactValues): void {
+  if (!live || c.live !== live) return
+  const before = contactValues(c, user)
+  names.forEach((name, i) => {
+    const value = values[i] ?? ''
+    if (value !== before[i]) takeSetting(c, { seq, conv: '', user, name, value })
+  })
+}
