@@ -45,7 +45,7 @@ function isEnough(part: string): boolean {
 /** Offers members after @, and emojis after : and a part of their name. */
 export function useCompletion(members: readonly MemberRef[], me: string, mayAll: boolean) {
   const [state, setState] = useState<Offered | undefined>(undefined)
-  const { profiles } = useSession()
+  const session = useSession()
   const { t, language } = useTranslation()
   const asked = useRef(0)
   const close = useCallback(() => {
@@ -64,7 +64,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
     }
     const part = written.toLowerCase()
     if (sign === '@') {
-      const some = members.filter(({ user }) => user !== me && (user.toLowerCase().startsWith(part) || nameOf(profiles, user).toLowerCase().includes(part)))
+      const some = members.filter(({ user }) => user !== me && (user.toLowerCase().startsWith(part) || nameOf(session, user).toLowerCase().includes(part)))
       offer([
         ...some.map(({ user }): Offer => ({ key: user, text: `@${user} `, user, label: user })),
         ...(mayAll && members.length > 0 && 'all'.startsWith(part) ? [{ key: '*', text: '@all ', label: t('mentionAll') }] : []),

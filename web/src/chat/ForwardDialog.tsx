@@ -21,14 +21,15 @@ interface ForwardProps {
 export function ForwardDialog({ messages, onClose, onSent }: ForwardProps): ReactElement {
   const { t } = useLaterTranslation()
   const client = useClient()
-  const { user, profiles } = useSession()
+  const session = useSession()
+  const { user } = session
   const go = useGo()
   const toast = useToast()
   const [wanted, setWanted] = useState('')
   const all = inOrder(client, useConversations()).filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group'))
   const notes: Choosable = { id: '', kind: 'direct', peer: user, title: t('notes') }
   const people = usePeople(true).filter((u) => !all.some((v) => v.peer === u)).map((u): Choosable => ({ id: `@${u}`, kind: 'direct', peer: u, title: '' })) // members of groups
-  const chats = [...all.some((v) => v.peer === user) ? [] : [notes], ...all, ...people].filter((v) => matches(v, wanted, profiles))
+  const chats = [...all.some((v) => v.peer === user) ? [] : [notes], ...all, ...people].filter((v) => matches(v, wanted, session))
   const send = async (v: Choosable): Promise<void> => {
     for (const m of messages) await client.send({ ...(v.kind === 'direct' ? { user: v.peer } : { conv: v.id }), forward: { conv: m.conv, seq: m.seq } }) // one after the other, so the outbox keeps their order
     onSent?.()

@@ -1,7 +1,7 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useLayoutEffect, useRef, useState } from 'react'
-import { nameOf } from '../account/useName.js'
+import { ownNameOf } from '../account/useName.js'
 import { activeIn, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
@@ -38,7 +38,7 @@ export default function SelectBar({ selection, conversation: v, onEnd }: SelectB
     if (!(active instanceof Element && active.closest('[data-key]'))) bar.current?.querySelector('button')?.focus()
   }, [])
   const copyTexts = (): void => {
-    copy(textsOf(chosen, (of) => nameOf(profiles, of) || of, translation)).then(() => {
+    copy(textsOf(chosen, (of) => ownNameOf(profiles, of), translation)).then(() => {
       toast(t('copied'))
       onEnd()
     }, (why: unknown) => toast(thrownText(why, t)))

@@ -17,7 +17,8 @@ import { useChoice, UserPicker } from './UserPicker.js'
 export function GroupInfo({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
   const { t } = useLaterTranslation()
   const client = useClient()
-  const { user, profiles } = useSession()
+  const session = useSession()
+  const { user } = session
   const go = useGo()
   const toast = useToast()
   const members = useMembers(v)
@@ -44,13 +45,13 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
         </section>
       )}
       {menu && (
-        <Menu at={menu.at} label={nameOf(profiles, menu.member.user)} onClose={() => setMenu(undefined)}>
+        <Menu at={menu.at} label={nameOf(session, menu.member.user)} onClose={() => setMenu(undefined)}>
           <MenuItem icon="person" onSelect={() => go({ account: user, conv: v.id, info: true, person: menu.member.user })}>{t('showProfile')}</MenuItem>
           <MenuItem icon="write" onSelect={() => go({ account: user, user: menu.member.user })}>{t('writeTo')}</MenuItem>
           {owns && menu.member.role === 'member' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'admin'))}>{t('makeAdmin')}</MenuItem>}
           {owns && menu.member.role === 'admin' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'member'))}>{t('makeMember')}</MenuItem>}
-          {owns && menu.member.user !== user && <MenuItem icon="crown" onSelect={() => setQuestion({ text: t('handOverQuestion', { name: nameOf(profiles, menu.member.user) }), yes: 'handOver', act: () => client.transferOwnership(v.id, menu.member.user) })}>{t('handOver')}</MenuItem>}
-          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => setQuestion({ text: t('removeQuestion', { name: nameOf(profiles, menu.member.user), title: v.title }), yes: 'removeMember', act: () => client.removeMembers(v.id, [menu.member.user]) })}>{t('removeMember')}</MenuItem>}
+          {owns && menu.member.user !== user && <MenuItem icon="crown" onSelect={() => setQuestion({ text: t('handOverQuestion', { name: nameOf(session, menu.member.user) }), yes: 'handOver', act: () => client.transferOwnership(v.id, menu.member.user) })}>{t('handOver')}</MenuItem>}
+          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => setQuestion({ text: t('removeQuestion', { name: nameOf(session, menu.member.user), title: v.title }), yes: 'removeMember', act: () => client.removeMembers(v.id, [menu.member.user]) })}>{t('removeMember')}</MenuItem>}
         </Menu>
       )}
       {adding && <AddDialog conv={v.id} members={members} onClose={() => setAdding(false)} />}

@@ -7,6 +7,7 @@ import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { LastSeen } from '../chat/ChatHeader.js'
 import { thrownText } from '../chat/failureText.js'
+import { ContactPart } from '../contacts/ContactPart.js'
 import { mutedText, MuteMenu, useMuted } from '../chat/MuteMenu.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo, useRoute } from '../environment.js'
@@ -57,6 +58,7 @@ export function InfoPanel({ conv, peer, person }: { readonly conv: string; reado
         {v?.kind === 'group' ? <GroupHead id={v.id} title={v.title || t('group')} /> : <PersonHead user={other} conv={v?.id ?? ''} />}
         {!isGroup && <Details user={other} />}
         {person !== '' && <PersonTools user={person} />}
+        {!isGroup && <ContactPart user={other} />}
         {v && (
           <section className="info-part">
             <NotifySwitch conversation={v} />
@@ -95,12 +97,15 @@ function NotifySwitch({ conversation: v }: { readonly conversation: Conversation
 function PersonHead({ user, conv }: { readonly user: string; readonly conv: string }): ReactElement {
   const { t } = useLaterTranslation()
   const name = useName(user)
-  const handle = useProfile(user)?.handle || user
+  const profile = useProfile(user)
+  const own = profile?.displayName || user
+  const handle = profile?.handle || user
   const presence = usePresence(user)
   return (
     <div className="info-head">
       <Avatar id={user} name={name} size={112} />
       <h3 dir="auto">{name}</h3>
+      {own !== name && <p dir="auto">{own}</p>}
       <p className="quiet">@{handle}</p>
       {presence?.online ? <p className="online">{t('online')}</p> : presence && presence.lastMs > 0 && <p className="quiet"><LastSeen ms={presence.lastMs} peer={user} conv={conv} /></p>}
     </div>

@@ -6,6 +6,7 @@ import { Button, Choices, Field, Spinner } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
+import { CountedField } from '../info/CountedField.js'
 import { checkProfile, mostAbout, type ProfileDraft, type ProfileField, refusal } from './profileDraft.js'
 
 type Account = ResponseOf<'petrel.v1.AccountService/GetAccount'>
@@ -84,8 +85,7 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
     if (Object.keys(now).length === 0 && lock.size === locked.size) onClose()
   }
 
-  const characters = [...draft.about].length
-  const field = (name: ProfileField, hint: string): { label: string; value: string; hint: string; error: string | undefined; disabled: boolean; onChange: (e: { target: { value: string } }) => void } => ({
+  const field = (name: ProfileField, hint?: string): { label: string; value: string; hint: string | undefined; error: string | undefined; disabled: boolean; onChange: (e: { target: { value: string } }) => void } => ({
     label: name === 'handle' ? t('profileHandle') : t(name), value: draft[name], hint: locked.has(name) ? t('onlyBackEnd') : hint, error: wrong[name], disabled: locked.has(name), onChange: (e) => change(name, name === 'handle' ? e.target.value.replace(/^@/, '').toLowerCase() : e.target.value),
   })
   const choice = (name: 'about' | 'handle'): ReactElement => <Choices titled label={t(name === 'about' ? 'whoSeesAbout' : 'whoSeesHandle')} value={seen[name]} of={[['everybody', t('everybody')], ['nobody', t('onlyMe')]]} onChange={(to) => setSeen({ ...seen, [name]: to })} />
@@ -94,7 +94,7 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
       <form id="profile" className="dialog-body profile-form" noValidate onSubmit={(e) => void save(e)}>
         <Field {...field('displayName', t('displayNameHint'))} maxLength={64} autoComplete="name" />
         <div>
-          <Field {...field('about', t('aboutCount', { n: characters, most: mostAbout }))} {...(characters > mostAbout ? { error: t('aboutTooLong', { n: characters - mostAbout }) } : {})} autoComplete="off" />
+          <CountedField {...field('about')} most={mostAbout} />
           {choice('about')}
         </div>
         <div>
