@@ -162,6 +162,40 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await p.getByRole('dialog').getByRole('searchbox').fill(olga)
       await p.getByRole('dialog').locator('.people-row').waitFor()
     },
+    'contacts': async ({ p, to, t }) => {
+      await to('alice')
+      await button(p, t('menu')).click()
+      await p.getByRole('menuitem', { name: t('contacts') }).click()
+      await p.getByRole('dialog').locator('.people-row').nth(3).waitFor()
+    },
+    'contacts-bottom': async ({ p, to, t }) => {
+      await to('alice')
+      await button(p, t('menu')).click()
+      await p.getByRole('menuitem', { name: t('contacts') }).click()
+      await p.getByRole('dialog').locator('.people-row').last().scrollIntoViewIfNeeded()
+    },
+    'contacts-empty': async (s) => {
+      await asOlga(s, '')
+      await button(s.p, s.t('menu')).click()
+      await s.p.getByRole('menuitem', { name: s.t('contacts') }).click()
+      await s.p.getByRole('dialog').waitFor()
+    },
+    'contact': ({ to }) => to('alice/u/dave/info'),
+    'contact-remark': async ({ p, to, t }) => {
+      await to('alice/u/dave/info')
+      await button(p, t('remark')).click()
+    },
+    'contact-remove': async ({ p, to, t }) => {
+      await to('alice/u/dave/info')
+      await button(p, t('removeContact')).click()
+    },
+    'contact-request': ({ to }) => to(`alice/u/${world.stranger}/info`),
+    'contact-sent': ({ to }) => to(`alice/u/${world.asked}/info`),
+    'contact-ask': async ({ p, to, t, olga }) => {
+      await to(`alice/u/${olga}/info`)
+      await button(p, t('addContact')).click()
+      await p.getByRole('dialog').getByRole('textbox').fill('x'.repeat(201))
+    },
     'new-group': async ({ p, to, t }) => {
       await to('alice')
       await button(p, t('menu')).click()
