@@ -183,7 +183,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     'contact': ({ to }) => to('alice/u/dave/info'),
     'contact-remark': async ({ p, to, t }) => {
       await to('alice/u/dave/info')
-      await button(p, t('remark')).click()
+      await p.locator('.info .row', { hasText: t('remark') }).first().click()
     },
     'contact-remove': async ({ p, to, t }) => {
       await to('alice/u/dave/info')

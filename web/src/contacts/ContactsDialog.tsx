@@ -38,13 +38,18 @@ export function ContactsDialog({ onOpen, onClose }: { readonly onOpen: (what: Be
           {wanted.trim() === '' && <RowButton icon="add" note={t('findPersonNote')} onClick={() => onOpen('chat')}>{t('addContact')}</RowButton>}
           {all.length === 0 && <p className="sidebar-empty">{t('noContacts')}</p>}
           {all.length > 0 && found.length === 0 && <p className="sidebar-empty" role="status">{t('nothingFound')}</p>}
-          <Part title={t('requests')} contacts={found.filter((c) => c.receivedMs)}>{requestLine}</Part>
-          <Part title={t('sentRequests')} contacts={found.filter((c) => c.sentMs)}>{requestLine}</Part>
+          <Part title={t('requests')} contacts={found.filter((c) => c.receivedMs).sort((a, b) => msOf(b) - msOf(a))}>{requestLine}</Part>
+          <Part title={t('sentRequests')} contacts={found.filter((c) => c.sentMs).sort((a, b) => msOf(b) - msOf(a))}>{requestLine}</Part>
           <Part title={t('contacts')} contacts={found.filter((c) => c.sinceMs)}>{(c) => <PersonRow user={c.user} onOpen={() => open(c.user)} />}</Part>
         </div>
       </div>
     </Dialog>
   )
+}
+
+/** Returns when the request that waits was sent. */
+function msOf({ receivedMs, sentMs }: Contact): number {
+  return receivedMs ?? sentMs ?? 0
 }
 
 /** Sorts contacts by their names, as the language does. */
