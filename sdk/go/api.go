@@ -20,6 +20,7 @@ import (
 const (
 	conversationService = "petrel.v1.ConversationService/"
 	accountService      = "petrel.v1.AccountService/"
+	contactService      = "petrel.v1.ContactService/"
 	messageService      = "petrel.v1.MessageService/"
 )
 

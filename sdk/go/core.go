@@ -44,6 +44,7 @@ type core struct {
 	lossy     lossy
 	settings  settings
 	profiles  *profiles
+	contacts  contactViews
 
 	rows      map[string][]byte // to be written; a nil value: to be removed
 	dirty     map[*conv]struct{}
@@ -123,6 +124,7 @@ func newCore(o coreOptions, random func() float64, newID func() string) *core {
 		rows:    map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
 		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{}, profiles: newProfiles(),
 		incoming: incoming{positions: map[string]position{}},
+		contacts: contactViews{of: map[string]*petrelv1.Contact{}},
 	}
 }
 

@@ -67,6 +67,16 @@ type settings map[subject]map[string]setting
 
 func (s settings) value(of subject, name string) string { return s[of][name].value }
 
+// newest returns the seq of the newest known value; 0: there is none.
+func (s settings) newest() (seq uint64) {
+	for _, names := range s {
+		for _, x := range names {
+			seq = max(seq, x.seq)
+		}
+	}
+	return seq
+}
+
 // settingKey is the key of a setting in the store. Ids of conversations and users have
 // no slash.
 func settingKey(of subject, name string) string {
@@ -132,7 +142,7 @@ func (c *core) settingChanged(of subject) {
 	c.changed.Account = true
 	id := of.conv
 	if of.user != "" {
-		id = c.direct[of.user]
+		id, c.contacts.listed = c.direct[of.user], false
 	}
 	if c.convs[id] != nil {
 		c.changed.touch(id)

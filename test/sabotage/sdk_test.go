@@ -40,6 +40,42 @@ var sdkRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestProfilesAreBounded$"}},
 	},
 	{
+		name:    "show-the-greeting-that-was-sent",
+		holds:   "of two requests the greeting of the one that was received is shown",
+		patches: []patch{{"sdk/go/contactsettings.go", `to.ReceivedMs, to.Greeting = ms, text`, `to.ReceivedMs = ms`}},
+		guards:  []guard{{"sdk/go", "^TestContactsAreWhatTheSettingsOfUsersSay$"}},
+	},
+	{
+		name:    "keep-an-answer-over-later-entries",
+		holds:   "each entry after a call of contacts replaces its answer",
+		patches: []patch{{"sdk/go/contactsettings.go", `Seq: began.seq, User`, `Seq: began.seq + 99, User`}},
+		guards:  []guard{{"sdk/go", "^TestAnOldAnswerChangesNoContact$"}},
+	},
+	{
+		name:    "take-an-answer-of-another-connection",
+		holds:   "the answer of a repeated call of contacts is not taken over a sync",
+		patches: []patch{{"sdk/go/contactsettings.go", `if began.live == nil || c.live != began.live {`, `if false {`}},
+		guards:  []guard{{"sdk/go", "^TestAnOldAnswerChangesNoContact$"}},
+	},
+	{
+		name:    "show-no-answer-of-contacts",
+		holds:   "the answer of a call of contacts shows before its entry comes",
+		patches: []patch{{"sdk/go/contacts.go", `c.c.do(func(k *core) { k.takeContact(began, r) })`, `_ = began`}},
+		guards:  []guard{{"sdk/go", "^TestAnAnswerShowsAContactUntilTheEntryComes$"}},
+	},
+	{
+		name:    "make-each-contact-anew",
+		holds:   "a contact is the same pointer until it changes",
+		patches: []patch{{"sdk/go/contactsettings.go", `case proto.Equal(old, now):`, `case proto.Equal(old, now) && old == now:`}},
+		guards:  []guard{{"sdk/go", "^TestAContactIsTheSameUntilItChanges$"}},
+	},
+	{
+		name:    "list-the-contacts-of-before",
+		holds:   "a list of contacts is made anew when a setting of a user changes",
+		patches: []patch{{"sdk/go/settings.go", `id, c.contacts.listed = c.direct[of.user], false`, `id = c.direct[of.user]`}},
+		guards:  []guard{{"sdk/go", "^TestContactsAreWhatTheSettingsOfUsersSay$"}},
+	},
+	{
 		name:    "send-edit-of-another-history",
 		holds:   "what names its target by a seq of another history id is not sent",
 		patches: []patch{{"sdk/go/outbox.go", `case o.stale && !o.look:`, `case o.stale && o.look:`}},

@@ -50,6 +50,9 @@ var clientRules = map[string]string{
 	"S-20.4": "ask-later-users-at-once",
 	"S-20.5": "keep-profiles-of-another-history",
 	"S-20.6": "profiles-without-bound",
+	"S-21.1": "show-the-greeting-that-was-sent",
+	"S-21.2": "keep-an-answer-over-later-entries",
+	"S-21.3": "make-each-contact-anew",
 }
 
 // Each clause is broken: a vector notices it, or, if no script can see it, a test of the SDK.

@@ -5,16 +5,16 @@ import { sameFields, sameList } from './core/change.js'
 import { contactAnswered, contactCall, type ContactValues, contactValues, eachContact } from './core/contacts.js'
 import type { ContactJson } from './wire/frames_gen.js'
 
-/** What another user is to the user: a contact, or a request waits in one direction. Spec: P-14.7. */
+/** What another user is to the user of the client: a contact, or a request waits. Spec: P-14.7. */
 export interface Contact {
   readonly user: string
   /** They are a contact since then, in Unix ms; absent: they are not. */
   readonly sinceMs?: number
-  /** What the user calls the contact, and nobody else sees. */
+  /** The name that the user gives the contact; nobody else sees it. */
   readonly remark: string
-  /** When the user asked them, in Unix ms; absent: no request of the user waits. */
+  /** When the user asked them, in Unix ms; absent: no request to them waits. */
   readonly sentMs?: number
-  /** When they asked the user, in Unix ms; absent: no request of theirs waits. */
+  /** When they asked the user, in Unix ms; absent: no request from them waits. */
   readonly receivedMs?: number
   /** Of the request. */
   readonly greeting: string
@@ -32,9 +32,9 @@ type Method = 'AcceptContact' | 'RefuseContact' | 'WithdrawContact' | 'RemoveCon
 
 /**
  * The contacts of the user of a client, and the requests that wait. They are settings of the user, so a change of them
- * on any device is a `Change.account` of the client. Each call that changes one resolves with the contact as it is
- * afterwards. `get` and `list` have it then, unless the client has connected anew since the call: then they have it
- * once the client has synced. Spec: P-14.7, P-14.8, S-21.
+ * on any device is a `Change.account` of the client. Each method that changes one waits for the connection, and
+ * resolves with the contact as it is afterwards. `get` and `list` have it then, unless the client has connected since
+ * the method was called: then they have it when the client has synced. Spec: P-14.7, P-14.8, S-21.
  */
 class Contacts {
   readonly #client: Client
@@ -64,34 +64,35 @@ class Contacts {
     return this.#list
   }
 
-  /** Returns what a user is: the same object until that changes; undefined: not a contact, and no request waits. */
+  /** Returns what another user is: the same object until that changes; undefined: not a contact, and no request waits. */
   readonly get = (user: string): Contact | undefined => this.#contact(user, this.#driver.read((core) => contactValues(core, user)))
 
   /**
-   * Asks a user to become a contact. If that user has asked, or has the user as a contact, both are contacts at once.
-   * A repeat changes the greeting, which has at most 200 characters. Codes: invalid, no_user, forbidden (the user
-   * blocks them, or only the back end changes contacts), too_many_contacts, rate_limited (no look-up is left).
+   * Asks another user to become a contact. If a request of theirs waits, or they have this user as a contact, both are
+   * contacts at once. A repeat changes the greeting, which has at most 200 characters. Codes: invalid, no_user,
+   * forbidden (this user blocks them, or only the back end changes contacts), too_many_contacts, rate_limited (no
+   * look-up is left).
    */
   ask(wanted: ContactWanted, greeting = '', options?: CallOptions): Promise<Contact> {
     return this.#change(() => this.#client.call('petrel.v1.ContactService/RequestContact', { ...wanted, greeting }, options))
   }
 
-  /** Makes a user who has asked, and the user, contacts. Codes: no_contact, no_user, forbidden, too_many_contacts. */
+  /** Accepts the request of another user: each is a contact of the other one then. Codes: no_contact, no_user, forbidden, too_many_contacts. */
   accept(user: string, options?: CallOptions): Promise<Contact> {
     return this.#act('AcceptContact', user, options)
   }
 
-  /** Removes a request for the user. The other user is not told. Code: forbidden. */
+  /** Removes the request of another user, who is not told. Code: forbidden. */
   refuse(user: string, options?: CallOptions): Promise<Contact> {
     return this.#act('RefuseContact', user, options)
   }
 
-  /** Ends a request of the user. Code: forbidden. */
+  /** Ends the request to another user. Code: forbidden. */
   withdraw(user: string, options?: CallOptions): Promise<Contact> {
     return this.#act('WithdrawContact', user, options)
   }
 
-  /** Removes a contact, with the remark. The other user keeps the user as a contact. Code: forbidden. */
+  /** Removes a contact, with the remark. The other user keeps this one as a contact. Code: forbidden. */
   remove(user: string, options?: CallOptions): Promise<Contact> {
     return this.#act('RemoveContact', user, options)
   }
@@ -138,14 +139,17 @@ export function contactsOf(client: Client): Contacts {
 
 /** Returns what the settings with these values say. Spec: P-14.7. */
 function contactOf(user: string, values: ContactValues): Contact {
-  const [since, sent, received] = values.map((value) => {
-    const [, ms = '0', text = ''] = /^(\d+)(?: (.*))?$/s.exec(value) ?? []
-    return Number(ms) > 0 ? { ms: Number(ms), text } : undefined
-  })
+  const [since, sent, received] = values.map(timeAndText)
   return Object.freeze({
     user, remark: since?.text ?? '', greeting: (received ?? sent)?.text ?? '',
     ...since && { sinceMs: since.ms }, ...sent && { sentMs: sent.ms }, ...received && { receivedMs: received.ms },
   })
+}
+
+function timeAndText(value: string): { readonly ms: number; readonly text: string } | undefined {
+  if (value === '') return undefined // most are
+  const [, ms = '0', text = ''] = /^(\d+)(?: (.*))?$/s.exec(value) ?? []
+  return Number(ms) > 0 ? { ms: Number(ms), text } : undefined
 }
 
 /** Returns the values that the settings have after a call with this answer. */

@@ -118,7 +118,7 @@ export function useContacts(): readonly Contact[] {
   return useSnapshot(ofAccount, (client) => contactsOf(client).list())
 }
 
-/** What a user is to the user; undefined: not a contact, and no request waits. */
+/** What another user is; undefined: not a contact, and no request waits. */
 export function useContact(user: string): Contact | undefined {
   return useSnapshot(ofAccount, (client) => contactsOf(client).get(user))
 }

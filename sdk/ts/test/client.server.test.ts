@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import WebSocket from 'ws'
 import { Client, type ClientOptions, isPetrelError, memoryStore, type Message, type WebSocketClass } from '../src/index.js'
+import { contactsOf } from '../src/contacts.js'
 import { startServer, type Server } from './server.js'
 import { until } from './until.js'
 
@@ -38,6 +39,24 @@ test('a message arrives, and both sides show it once', limit, () => clients(['al
   assert.equal(alice.messages(conv).filter((m) => m.clientMsgId === sent.id).length, 1)
   bob.markRead(conv, seq)
   await until(alice, () => alice.messages(conv).some((m) => m.seq === seq && m.read === 1))
+}))
+
+test('users ask each other to become contacts, and each has a remark', limit, () => clients(['alice', 'bob'], async (alice, bob) => {
+  const [ofAlice, ofBob] = [contactsOf(alice), contactsOf(bob)]
+  await Promise.all([alice, bob].map((c) => until(c, () => c.status().synced)))
+  const asked = await ofAlice.ask({ user: 'bob' }, 'it is  me')
+  assert.equal(ofAlice.get('bob'), asked)
+  const got = await until(bob, () => ofBob.get('alice'))
+  assert.deepEqual(got, { user: 'alice', receivedMs: asked.sentMs, remark: '', greeting: 'it is  me' })
+  const { sinceMs = 0 } = await ofBob.accept('alice')
+  assert.ok(sinceMs > 0)
+  await ofBob.setRemark('alice', 'Alice from  work')
+  assert.deepEqual(ofBob.list(), [{ user: 'alice', sinceMs, remark: 'Alice from  work', greeting: '' }])
+  await until(alice, () => ofAlice.get('bob')?.sinceMs === sinceMs)
+  await ofBob.remove('alice')
+  assert.deepEqual(ofBob.list(), [])
+  await assert.rejects(ofBob.setRemark('alice', 'x'), (e) => isPetrelError(e) && e.code === 'no_contact')
+  assert.deepEqual(ofAlice.list(), [{ user: 'bob', sinceMs, remark: '', greeting: '' }])
 }))
 
 test('calls make groups, react and pin', limit, () => clients(['alice', 'bob'], async (alice, bob) => {

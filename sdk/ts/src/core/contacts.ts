@@ -4,8 +4,8 @@ import type { Core, Live } from './state.js'
 const names = ['contact', 'contact_sent', 'contact_received'] as const
 
 /**
- * The values of the settings that say what another user is to the user: since when they are a contact, when the user
- * asked them, and when they asked; each with a text after a blank. '': not so. Spec: P-14.7.
+ * The values of the settings that say what another user is: since when they are a contact, when the user asked them,
+ * and when they asked the user. Each is a time in Unix ms, and after a blank a text; '': not so. Spec: P-14.7.
  */
 export type ContactValues = readonly [since: string, sent: string, received: string]
 
