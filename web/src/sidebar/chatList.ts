@@ -26,8 +26,8 @@ export function inOrder(client: Client, all: readonly Conversation[]): readonly 
 }
 
 /** Whether the title, or a name of the other user, contains the words. */
-export function matches(v: Pick<Conversation, 'kind' | 'peer' | 'title'>, wanted: string, names: Names): boolean {
-  return v.kind === 'direct' ? isNamed(v.peer, wanted, names) : hasWords([v.title], wanted)
+export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, names: Names): boolean {
+  return hasWords([v.title], wanted) || v.peer !== '' && isNamed(v.peer, wanted, names)
 }
 
 export function chatRoute(account: string, v: Pick<Conversation, 'id' | 'kind' | 'peer'>): Partial<Route> {
