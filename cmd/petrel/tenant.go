@@ -123,8 +123,8 @@ func newTenantManaged(c *cli) *cobra.Command {
 		Use:   "managed FIELD...|none",
 		Short: "Say which fields of profiles users do not change themselves",
 		Long: "Says which fields of profiles only your back end changes, as `petrel user profile` does: display_name, about, handle, avatar,\n" +
-			"fields, or fields.NAME for one of the fields of your application. Users change the others. With none, they change all.\n" +
-			"A tenant that does not exist is made.",
+			"fields, or fields.NAME for one of the fields of your application. contacts stands for the contacts of users, as\n" +
+			"`petrel user contacts` changes them. Users change the others. With none, they change all. A tenant that does not exist is made.",
 		Example: "  petrel tenant managed display_name fields.title\n  petrel tenant managed none --tenant acme",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {

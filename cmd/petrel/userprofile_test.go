@@ -54,6 +54,19 @@ func TestATenantSaysWhoChangesProfiles(t *testing.T) {
 	show("users change all fields")
 }
 
+func TestContactsAreListedAndChanged(t *testing.T) {
+	s := serveShared(t)
+	petrel(t, s.env(), "user", "create", "alice-c", "bob-c", "carol-c").want(t, exitOK)
+	petrel(t, s.env(), "user", "contacts", "alice-c", "--add", "bob-c", "--add", "carol-c").want(t, exitOK, "contacts of alice-c: 2 added, 0 removed\n")
+	petrel(t, s.env(), "user", "contacts", "alice-c").want(t, exitOK, "bob-c    contact", "carol-c  contact")
+	petrel(t, s.env(), "user", "contacts", "carol-c", "--remove", "alice-c", "--json").want(t, exitOK, `{"added":0,"removed":1,"user":"carol-c"}`)
+	if all := jsonLines(t, petrel(t, s.env(), "user", "contacts", "alice-c", "--json")); len(all) != 1 || all[0]["user"] != "bob-c" {
+		t.Errorf("contacts of alice-c: %v", all)
+	}
+	petrel(t, s.env(), "user", "contacts", "alice-c", "--add", "nobody-c").want(t, exitFailed, "error no_user")
+	petrel(t, s.env(), "user", "contacts", "nobody-c").want(t, exitFailed, "error no_user")
+}
+
 // A profile that comes late is in later lines, so the list is asked for until it has the name.
 func TestChatShowsDisplayNamesBesideIds(t *testing.T) {
 	s := serveShared(t)

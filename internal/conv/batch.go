@@ -22,11 +22,12 @@ const (
 	FeedInbox      = 8
 	FeedCursors    = 16
 	FeedMarks      = 32
-	FeedBlocks     = 64   // entries of an inbox that block or unblock users
-	FeedCompacted  = 128  // the last part of a snapshot of an inbox
-	FeedTitles     = 256  // entries that make a group or change its title
-	FeedPeers      = 512  // the first message of a user in a direct conversation
-	FeedContacts   = 1024 // changes of contacts, without entries: from is the contact_version of the first
+	FeedBlocks     = 64  // entries of an inbox that block or unblock users
+	FeedCompacted  = 128 // the last part of a snapshot of an inbox
+	FeedTitles     = 256 // entries that make a group or change its title
+	FeedPeers      = 512 // the first message of a user in a direct conversation
+	// changes of contacts, without entries: from is the contact_version of the first, count says which sides see them
+	FeedContacts = 1024
 )
 
 // FeedCarried are the kinds on which the inbox consumer acts.

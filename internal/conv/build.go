@@ -95,7 +95,7 @@ func (bu *builder) conversation(w *work) {
 	if was := known.record.GetContactVersion(); c.log.info.record.GetContactVersion() != was {
 		contacts = FeedContacts
 		b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:],
-			From: was + 1, Kinds: contacts})
+			From: was + 1, Count: sidesThatSee(c.log.info.record, was+1), Kinds: contacts})
 	}
 	b.heads = append(b.heads, headMove{c, rows, c.log.head, c.log.counted, c.log.hidden, c.log.info, kinds | contacts})
 	if !rows {

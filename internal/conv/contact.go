@@ -147,6 +147,16 @@ func versionSides(rec *storepb.Conversation, own, other *storepb.Side,
 	return rec
 }
 
+// sidesThatSee returns a bit set: bit i is set if the user of side i sees a change with this version or a later one.
+func sidesThatSee(rec *storepb.Conversation, version uint64) (bits uint64) {
+	for i, s := range rec.Sides {
+		if s.Version >= version {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
 // ContactOf returns what the user of one side sees. Either side may be nil.
 func ContactOf(own, other *storepb.Side) *petrelv1.Contact {
 	c := &petrelv1.Contact{User: other.GetUser(), SinceMs: own.GetContactMs(), Remark: own.GetRemark(),

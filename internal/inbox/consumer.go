@@ -202,7 +202,7 @@ func (c *Consumer) carried(ctx context.Context, key im.Key, it *storepb.FeedItem
 	case p.List:
 		sends, err = c.blocks(ctx, key, from, from+im.Seq(count))
 	case it.Kinds&conv.FeedContacts != 0:
-		sends, err = c.contacts(ctx, key, it.From)
+		sends, err = c.contacts(ctx, key, it.From, it.Count)
 	case it.Kinds&conv.FeedMembership != 0:
 		sends, err = c.changes(ctx, key, from, count)
 	}

@@ -58,25 +58,21 @@ func addContactValue(c *petrelv1.Contact, name, value string) {
 	}
 }
 
-// contacts returns the entries for the users of a direct conversation who see a change of contacts with this version
-// or a later one; version 0: for both, if they have ever seen a change. An entry has the present state, and its id has
-// the version of the feed item. So a second consumer, which may be behind, makes entries with the same ids, and never
-// puts an older state after a newer one.
-func (c *Consumer) contacts(ctx context.Context, key im.Key, version uint64) ([]*conv.Send, error) {
+// contacts returns the entries for users of a direct conversation, those of the sides in a bit set, who see a change
+// of contacts with this version. An entry has the present state, and its id has the version. So a second consumer,
+// which may be behind, makes entries with the same ids, and never puts an older state after a newer one. With version
+// 0 it returns the newest entry of each side that has ever seen a change.
+func (c *Consumer) contacts(ctx context.Context, key im.Key, version, sides uint64) ([]*conv.Send, error) {
 	rec, err := c.store.Conversation(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	var sends []*conv.Send
 	for i, own := range rec.GetSides() {
-		if own.Version < max(version, 1) {
+		if own.Version == 0 || version > 0 && sides>>i&1 == 0 {
 			continue
 		}
-		var other *storepb.Side
-		if len(rec.Sides) == 2 {
-			other = rec.Sides[1-i]
-		}
-		seen := conv.ContactOf(own, other)
+		seen := conv.ContactOf(own, rec.Sides[1-i])
 		change := &petrelv1.InboxSettings{User: seen.User, Values: contactValues(seen)}
 		s := c.entry(key, im.User(own.User),
 			&petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: change}}, 0)

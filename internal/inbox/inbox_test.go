@@ -349,6 +349,8 @@ func showEntry(m *petrelv1.Message) string {
 		return fmt.Sprintf("left %s@%d", e.Left.Conv, e.Left.Seq)
 	case *petrelv1.InboxEntry_Role:
 		return fmt.Sprintf("role %s@%d %s", e.Role.Conv, e.Role.Seq, e.Role.Role.String()[len("ROLE_"):])
+	case *petrelv1.InboxEntry_Settings:
+		return fmt.Sprint("settings @", e.Settings.User, e.Settings.Values)
 	}
 	return m.String()
 }

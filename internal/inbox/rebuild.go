@@ -23,7 +23,7 @@ func (c *Consumer) rebuild(ctx context.Context, key im.Key) ([]*conv.Send, error
 	var contacts []*conv.Send
 	if policy.Of(key.Conv.Kind()).Pair { // there may be contacts without a message
 		var err error
-		if contacts, err = c.contacts(ctx, key, 0); err != nil {
+		if contacts, err = c.contacts(ctx, key, 0, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -498,6 +498,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 		}
 	default:
 		o.err = fromWire(e)
+		c.touchOutgoing(o)
 		o.tried = o.tried || e.Code != CodeRateLimited // only rate_limited ends the attempt for certain
 		l.at = c.retryAt(e)
 		if e.RetryAfterMs == 0 {

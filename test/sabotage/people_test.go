@@ -104,4 +104,96 @@ var peopleRules = []rule{
 		patches: []patch{{"internal/presence/blockerview.go", `if told {`, `if false {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockedWatcherLearnsNewProfiles$"}},
 	},
+	{
+		name:    "requests-pass-each-other",
+		holds:   "requests that cross make contacts",
+		patches: []patch{{"internal/conv/contact.go", `case !blocked && (other.ContactMs > 0 || other.AskedMs > 0):`, `case !blocked && other.ContactMs > 0:`}},
+		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:  "accept-what-was-withdrawn",
+		holds: "an acceptance after the withdrawal makes no contact",
+		patches: []patch{{"internal/conv/contact.go", `if own.ContactMs == 0 && !asked {`, `if false {`}, {"internal/conv/contact.go", `		if asked {
+			makeContacts(own, other, now)`, `		if true {
+			makeContacts(own, other, now)`}},
+		guards: []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:    "ask-again-at-once",
+		holds:   "requests after a refusal stay hidden for a week",
+		patches: []patch{{"internal/conv/contact.go", `blocked || lately || ch.Full`, `blocked || lately && false || ch.Full`}},
+		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:    "ask-a-blocker",
+		holds:   "a user sees no request of somebody whom they block",
+		patches: []patch{{"internal/conv/contact.go", `own.AskedMs, own.Hidden = now, blocked ||`, `own.AskedMs, own.Hidden = now, blocked && false ||`}},
+		guards:  []guard{{"internal/conv", "^TestABlockedUserSeesTheContactsOfSilence$"}},
+	},
+	{
+		name:    "block-beside-requests",
+		holds:   "a block ends the requests that wait",
+		patches: []patch{{"internal/conv/withheld.go", `		endRequests(rec, users, b.User)`, `		_ = endRequests`}},
+		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:    "refusals-that-show",
+		holds:   "who is blocked gets the answers of silence",
+		patches: []patch{{"internal/conv/contact.go", `case blocksOf(rec, own.User):`, `case blocksOf(rec, own.User) || blocked:`}},
+		guards:  []guard{{"internal/conv", "^TestABlockedUserSeesTheContactsOfSilence$"}},
+	},
+	{
+		name:    "tell-remarks",
+		holds:   "nobody is told of a remark but its user",
+		patches: []patch{{"internal/conv/contact.go", `if !proto.Equal(ContactOf(other, own), ContactOf(before[1], before[0])) {`, `{`}},
+		guards:  []guard{{"internal/inbox", "^TestContactsReachTheInboxesOfThoseWhoSeeThem$"}},
+	},
+	{
+		name:    "contacts-by-their-newest-version",
+		holds:   "a consumer that is behind writes no former contact",
+		patches: []patch{{"internal/inbox/contacts.go", `cmp.Or(version, own.Version)`, `cmp.Or(own.Version, version)`}},
+		guards:  []guard{{"internal/inbox", "^TestLateConsumerWritesNoFormerContact$"}},
+	},
+	{
+		name:    "forget-contacts-with-the-first-message",
+		holds:   "the first message leaves contacts as they are",
+		patches: []patch{{"internal/conv/admit.go", `in.record.Blocks, in.record.Sides = was.GetBlocks(), was.GetSides()`, `in.record.Blocks = was.GetBlocks()`}},
+		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:    "contacts-without-bounds",
+		holds:   "a user has a bounded number of contacts",
+		patches: []patch{{"internal/api/contacts.go", `case own.Contacts+own.Sent >= maxContacts &&`, `case false &&`}},
+		guards:  []guard{{"internal/api", "^TestBoundsOfContacts$"}},
+	},
+	{
+		name:    "requests-to-a-full-user",
+		holds:   "a user with too many requests sees no further ones",
+		patches: []patch{{"internal/api/contacts.go", `return theirs.Received >= maxReceived, err`, `return false && theirs.Received >= maxReceived, err`}},
+		guards:  []guard{{"internal/api", "^TestBoundsOfContacts$"}},
+	},
+	{
+		name:    "contacts-against-the-back-end",
+		holds:   "where the back end manages contacts, users change none",
+		patches: []patch{{"internal/user/contacts.go", `slices.Contains(rec.Managed, managedContacts)`, `false && slices.Contains(rec.Managed, managedContacts)`}},
+		guards:  []guard{{"internal/api", "^TestManagedContacts$"}},
+	},
+	{
+		name:    "set-contacts-by-settings",
+		holds:   "only changes of contacts set them",
+		patches: []patch{{"internal/api/settings.go", `if m.User != "" && inbox.IsContactName(name) {`, `if m.User != "" && inbox.IsContactName(name) && false {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^contacts$/^Pebble$"}},
+	},
+	{
+		name:    "accept-tells-who-exists",
+		holds:   "an acceptance without a request does not tell whether a user exists",
+		patches: []patch{{"internal/api/contacts.go", `case c.ReceivedMs > 0:`, `case c != nil:`}},
+		guards:  []guard{{"test/authz", "^TestOnlyTheExceptionTellsThatAUserExists$"}},
+	},
+	{
+		name:    "ask-strangers-for-free",
+		holds:   "a request to a stranger is a look-up",
+		patches: []patch{{"internal/api/contacts.go", `	if !known {`, `	if !known && false {`}},
+		guards:  []guard{{"test/authz", "^TestTriesAtNamesAreCountedTogether$"}},
+	},
 }

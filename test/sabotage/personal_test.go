@@ -240,7 +240,7 @@ var personalRules = []rule{
 	{
 		name:    "count-what-was-replaced",
 		holds:   "a change of settings is judged by what is set, whatever was set before",
-		patches: []patch{{"internal/inbox/settingsroom.go", `m.names, m.bytes, *set = m.names-1, m.bytes-former, *set-former`, `*set -= former`}},
+		patches: []patch{{"internal/inbox/settingsroom.go", `m.add(s, -1, -former)`, `_ = former`}},
 		guards:  []guard{{"internal/inbox", "^TestRoomOfAChangeIsThatOfAllSettings$"}},
 	},
 	{

@@ -852,7 +852,7 @@ type FeedItem struct {
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
 	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // rows from, from+1, … from+count-1
-	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles, 512 peers, 1024 contacts, with from as the contact_version of the first change
+	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles, 512 peers, 1024 contacts: from is the contact_version of the first change, bit i of count is set if sides[i] sees one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -3,7 +3,7 @@ import { addConv, counts, raiseHead, repair, touch } from './conversation.js'
 import { takeEntry } from './entries.js'
 import { type Failure, fromWire, invalid } from './errors.js'
 import { type Ack, defined, type Entry, type HistoryPage, type Send, type ServerFrame } from './frames.js'
-import { dropLane, wakeLane } from './sendlane.js'
+import { dropLane, touchOutgoing, wakeLane } from './sendlane.js'
 import { askEncoded, askHistory, firstWaitMs, isDue, maxWaitMs, readsFull, retryAt, wantSync } from './request.js'
 import { foundAt, passed, setAfter, settle, target } from './outbox.js'
 import type { Conv, Core, Lane, Live, OutgoingState } from './state.js'
@@ -117,6 +117,7 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
   } else {
     o.tried ||= e.code !== 'rate_limited' // a rate limit proves that it was not stored
     o.error = fromWire(e)
+    touchOutgoing(c, o)
     l.at = retryAt(c, e)
     if (e.retryAfterMs === 0) {
       l.at = c.now + Math.min(firstWaitMs << Math.min(l.fails, 5), maxWaitMs)
