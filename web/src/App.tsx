@@ -70,7 +70,7 @@ function Page(): ReactElement {
   const leavePanel = useCallback(() => go({ account }, true), [account])
   const search = useRef<HTMLInputElement>(null)
   useKeys(search)
-  return <Panes sidebar={<Sidebar search={search} menu={(onNewGroup) => <AccountMenu onNewGroup={onNewGroup} />} />} panel={panel !== '' && <Later key={panel} load={panel === 'settings' ? loadSettings : loadDevices} of={noProps} onFailed={leavePanel} />} />
+  return <Panes sidebar={<Sidebar search={search} menu={(onBegin) => <AccountMenu onBegin={onBegin} />} />} panel={panel !== '' && <Later key={panel} load={panel === 'settings' ? loadSettings : loadDevices} of={noProps} onFailed={leavePanel} />} />
 }
 
 const notes: Readonly<Partial<Record<string, Key>>> = { replaced: 'replacedNote', user_disabled: 'disabledNote' }

@@ -2,7 +2,6 @@ import { type Client, type Conversation, mentionsUser, type Message } from '@pet
 import type { Session } from './account/SessionContext.js'
 import { currentTranslation } from './i18n/index.js'
 import { plainOf } from './chat/plainText.js'
-import type { Profiles } from '@petrel-im/sdk/profiles'
 import { nameOf } from './account/useName.js'
 import { page } from './pageMeta.js'
 import { preferences } from './preferences.js'
@@ -26,7 +25,8 @@ export async function mayNotify(): Promise<boolean> {
  * Notifies the person of new messages while they look elsewhere, and shows the unread count in the title, the icon
  * and the badge of the application. The returned function ends the watch, and removes the count from the title.
  */
-export function watchMessages({ client, user, profiles }: Session): () => void {
+export function watchMessages(session: Session): () => void {
+  const { client, user } = session
   const told = new Map<string, number>() // by conversation: the newest seq that was announced, or needs no announcement
   let begun = false
   const look = (conv: string): void => {
@@ -36,7 +36,7 @@ export function watchMessages({ client, user, profiles }: Session): () => void {
     const first = !told.has(conv) && !begun
     told.set(conv, m.seq)
     if (first || !isWorthTelling(client, v, m, user)) return
-    void onceInAllTabs(`${user}/${conv}/${m.seq}`, () => tell(v, m, user, profiles))
+    void onceInAllTabs(`${user}/${conv}/${m.seq}`, () => tell(v, m, session))
   }
   let shown: number | undefined
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -85,15 +85,15 @@ async function onceInAllTabs(name: string, f: () => void): Promise<void> {
   })
 }
 
-function tell(v: Conversation, m: Message, user: string, profiles: Profiles): void {
+function tell(v: Conversation, m: Message, session: Session): void {
   const { notify, sound } = preferences()
   if (sound) chime()
   if (!notify || permission() !== 'granted') return
   const { t } = currentTranslation()
-  const text = m.text === undefined ? t('otherKind') : plainOf(m.text, m.rel?.mentions ?? [], profiles).slice(0, longest)
-  const from = nameOf(profiles, m.from)
+  const text = m.text === undefined ? t('otherKind') : plainOf(m.text, m.rel?.mentions ?? [], session).slice(0, longest)
+  const from = nameOf(session, m.from)
   void navigator.serviceWorker.ready.then((worker) => worker.showNotification(v.kind === 'group' ? v.title : from, {
-    body: v.kind === 'group' ? `${from}: ${text}` : text, tag: `${user}/${v.id}`, icon: '/icon.svg', silent: true, data: { address: address(chatRoute(user, v)) },
+    body: v.kind === 'group' ? `${from}: ${text}` : text, tag: `${session.user}/${v.id}`, icon: '/icon.svg', silent: true, data: { address: address(chatRoute(session.user, v)) },
   }))
 }
 

@@ -1,6 +1,7 @@
 // Components that are not needed to show a chat. They are in one file, which is loaded when the first of them is
 // shown.
 export { ConfirmDialog } from './info/ConfirmDialog.js'
+export { ContactsDialog } from './contacts/ContactsDialog.js'
 export { DateDialog } from './chat/DateDialog.js'
 export { DevicesView } from './settings/DevicesView.js'
 export { ForwardDialog } from './chat/ForwardDialog.js'

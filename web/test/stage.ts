@@ -1,6 +1,7 @@
 // All views of the web chat, for whoever looks at each of them: pictures, and axe.
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { en } from '../src/i18n/en.js'
+import { laterEn, laterZh } from '../src/i18n/laterTexts.js'
 import { zh } from '../src/i18n/zh.js'
 import { limitMs, Person } from './browser.js'
 import { Server } from './server.js'
@@ -46,7 +47,7 @@ export class Stage {
     await p.goto(this.#world.link('alice'))
     await p.locator('.chat-row').nth(9).waitFor()
     return {
-      p, url, wire, context, olga, t: (key) => String((language === 'zh' ? zh : en)[key]),
+      p, url, wire, context, olga, t: (key) => String((language === 'zh' ? { ...zh, ...laterZh } : { ...en, ...laterEn })[key]),
       to: async (address) => {
         await show(p, `${url}/#/${address}`)
         await p.locator(':is(.message, .chat-row, .signin-card, .beginning, .settings, .info):visible').first().waitFor()

@@ -1,6 +1,6 @@
 // The views of the web chat, and how a person gets to them.
 import type { BrowserContext, Locator, Page } from 'playwright-core'
-import type { en } from '../src/i18n/en.js'
+import type { AnyKey } from '../src/i18n/useLaterTranslation.js'
 import type { Person } from './browser.js'
 import type { Server } from './server.js'
 import type { Shop } from './shop.js'
@@ -19,7 +19,7 @@ export interface Shown {
   readonly p: Page
   readonly url: string // of the server
   readonly wire: Wire
-  readonly t: (key: keyof typeof en) => string // the text that the page shows
+  readonly t: (key: AnyKey) => string // the text that the page shows
   readonly context: BrowserContext
   readonly to: (address: string) => Promise<void>
   readonly olga: string // a user who is in this context only
@@ -161,6 +161,40 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await button(p, t('newChat')).click()
       await p.getByRole('dialog').getByRole('searchbox').fill(olga)
       await p.getByRole('dialog').locator('.people-row').waitFor()
+    },
+    'contacts': async ({ p, to, t }) => {
+      await to('alice')
+      await button(p, t('menu')).click()
+      await p.getByRole('menuitem', { name: t('contacts') }).click()
+      await p.getByRole('dialog').locator('.people-row').nth(3).waitFor()
+    },
+    'contacts-bottom': async ({ p, to, t }) => {
+      await to('alice')
+      await button(p, t('menu')).click()
+      await p.getByRole('menuitem', { name: t('contacts') }).click()
+      await p.getByRole('dialog').locator('.people-row').last().scrollIntoViewIfNeeded()
+    },
+    'contacts-empty': async (s) => {
+      await asOlga(s, '')
+      await button(s.p, s.t('menu')).click()
+      await s.p.getByRole('menuitem', { name: s.t('contacts') }).click()
+      await s.p.getByRole('dialog').waitFor()
+    },
+    'contact': ({ to }) => to('alice/u/dave/info'),
+    'contact-remark': async ({ p, to, t }) => {
+      await to('alice/u/dave/info')
+      await p.locator('.info .row', { hasText: t('remark') }).first().click()
+    },
+    'contact-remove': async ({ p, to, t }) => {
+      await to('alice/u/dave/info')
+      await button(p, t('removeContact')).click()
+    },
+    'contact-request': ({ to }) => to(`alice/u/${world.stranger}/info`),
+    'contact-sent': ({ to }) => to(`alice/u/${world.asked}/info`),
+    'contact-ask': async ({ p, to, t, olga }) => {
+      await to(`alice/u/${olga}/info`)
+      await button(p, t('addContact')).click()
+      await p.getByRole('dialog').getByRole('textbox').fill('x'.repeat(201))
     },
     'new-group': async ({ p, to, t }) => {
       await to('alice')

@@ -24,6 +24,8 @@ export interface World {
   readonly crowd: string // a group with many members, and 1,000 unread messages
   readonly former: string // a group that alice was removed from
   readonly boat: string
+  readonly stranger: string // a user who has asked alice to become a contact
+  readonly asked: string // a user whom alice has asked
   /** Has a page know the names and the drafts, and see messages at the times at which people would have written them. */
   readonly prepare: (p: Page) => Promise<Wire>
 }
@@ -143,9 +145,18 @@ export async function makeWorld(server: Server): Promise<World> {
   await set(archived.conv, { archived: '1' })
   await set(boat, { pinned: '1' })
 
+  // Her contacts, and requests that wait.
+  const [stranger = '', quiet = '', asked = ''] = extras.slice(20)
+  await server.admin('AdminService/SetContacts', { pairs: ['bob', 'carol', 'dave', 'farid', 'noa', 'wang', 'mika', 'erin', ...extras.slice(0, 4)].map((other) => ({ user: 'alice', other })) })
+  await as('alice', 'ContactService/SetRemark', { user: 'dave', remark: 'Dave from dock 3 – call before nine, never after' })
+  await as(stranger, 'AccountService/UpdateAccount', { displayName: 'Sam Skipper' })
+  await as(stranger, 'ContactService/RequestContact', { user: 'alice', greeting: 'Hello! We met on the ferry to the islands last summer, and you told me about the boat that nobody wanted. I think that I have found somebody who wants it, so let us talk about it some time.' })
+  await as(quiet, 'ContactService/RequestContact', { user: 'alice' })
+  await as('alice', 'ContactService/RequestContact', { user: asked, greeting: '你好，我是码头的 Alice' })
+
   const drafts = { 'alice:draft:@noa': 'Thank you, and', 'alice:device': 'the-laptop-of-alice' }
   return {
-    mixed, crowd, former, boat, link: (user) => `${server.url}/#t=${tokens.get(user)}`,
+    mixed, crowd, former, boat, stranger, asked, link: (user) => `${server.url}/#t=${tokens.get(user)}`,
     prepare: async (p) => {
       await p.addInitScript((given) => {
         const keepGivenDrafts = (): void => {

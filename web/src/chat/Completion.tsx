@@ -1,7 +1,7 @@
 import type { MemberRef } from '@petrel-im/sdk'
 import { type KeyboardEvent, type ReactElement, useCallback, useRef, useState } from 'react'
 import { activeIn, Avatar } from '../../ui/index.js'
-import { nameOf, useName } from '../account/useName.js'
+import { hasWords, nameOf, ownNameOf, useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { loadEmoji } from '../emoji/loadEmoji.js'
 import { useTranslation } from '../i18n/index.js'
@@ -45,7 +45,7 @@ function isEnough(part: string): boolean {
 /** Offers members after @, and emojis after : and a part of their name. */
 export function useCompletion(members: readonly MemberRef[], me: string, mayAll: boolean) {
   const [state, setState] = useState<Offered | undefined>(undefined)
-  const { profiles } = useSession()
+  const session = useSession()
   const { t, language } = useTranslation()
   const asked = useRef(0)
   const close = useCallback(() => {
@@ -64,7 +64,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
     }
     const part = written.toLowerCase()
     if (sign === '@') {
-      const some = members.filter(({ user }) => user !== me && (user.toLowerCase().startsWith(part) || nameOf(profiles, user).toLowerCase().includes(part)))
+      const some = members.filter(({ user }) => user !== me && (user.toLowerCase().startsWith(part) || hasWords([nameOf(session, user), ownNameOf(session.profiles, user)], part)))
       offer([
         ...some.map(({ user }): Offer => ({ key: user, text: `@${user} `, user, label: user })),
         ...(mayAll && members.length > 0 && 'all'.startsWith(part) ? [{ key: '*', text: '@all ', label: t('mentionAll') }] : []),

@@ -1,11 +1,11 @@
 import type { ReactElement } from 'react'
 import { Calendar } from '../../ui/Calendar.js'
 import { Dialog } from '../../ui/Dialog.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 
 /** Asks for the day to go to. */
 export function DateDialog({ ms, onChoose, onClose }: { readonly ms: number; readonly onChoose: (ms: number) => void; readonly onClose: () => void }): ReactElement {
-  const { t, tag } = useTranslation()
+  const { t, tag } = useLaterTranslation()
   return (
     <Dialog sheet title={t('jumpToDate')} closeLabel={t('close')} onClose={onClose}>
       <div className="dialog-body">

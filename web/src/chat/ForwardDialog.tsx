@@ -4,7 +4,7 @@ import { type ReactElement, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { SearchField, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo } from '../environment.js'
 import { chatRoute, inOrder, matches } from '../sidebar/chatList.js'
 import { type Choosable, ChatLine } from '../sidebar/ChatLine.js'
@@ -19,16 +19,17 @@ interface ForwardProps {
 
 /** Asks for the conversations to which messages are copied. */
 export function ForwardDialog({ messages, onClose, onSent }: ForwardProps): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
-  const { user, profiles } = useSession()
+  const session = useSession()
+  const { user } = session
   const go = useGo()
   const toast = useToast()
   const [wanted, setWanted] = useState('')
   const all = inOrder(client, useConversations()).filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group'))
   const notes: Choosable = { id: '', kind: 'direct', peer: user, title: t('notes') }
   const people = usePeople(true).filter((u) => !all.some((v) => v.peer === u)).map((u): Choosable => ({ id: `@${u}`, kind: 'direct', peer: u, title: '' })) // members of groups
-  const chats = [...all.some((v) => v.peer === user) ? [] : [notes], ...all, ...people].filter((v) => matches(v, wanted, profiles))
+  const chats = [...all.some((v) => v.peer === user) ? [] : [notes], ...all, ...people].filter((v) => matches(v, wanted, session))
   const send = async (v: Choosable): Promise<void> => {
     for (const m of messages) await client.send({ ...(v.kind === 'direct' ? { user: v.peer } : { conv: v.id }), forward: { conv: m.conv, seq: m.seq } }) // one after the other, so the outbox keeps their order
     onSent?.()

@@ -1,10 +1,10 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useLayoutEffect, useRef, useState } from 'react'
-import { nameOf } from '../account/useName.js'
+import { ownNameOf } from '../account/useName.js'
 import { activeIn, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { useOfClient } from '../clientSnapshot.js'
 import { usePutAway } from './hiddenMessages.js'
@@ -21,7 +21,7 @@ interface SelectBarProps {
 
 /** The bar with the actions on the selected messages, in place of the composer. */
 export default function SelectBar({ selection, conversation: v, onEnd }: SelectBarProps): ReactElement {
-  const translation = useTranslation()
+  const translation = useLaterTranslation()
   const { t } = translation
   const client = useClient()
   const { user, profiles } = useSession()
@@ -38,7 +38,7 @@ export default function SelectBar({ selection, conversation: v, onEnd }: SelectB
     if (!(active instanceof Element && active.closest('[data-key]'))) bar.current?.querySelector('button')?.focus()
   }, [])
   const copyTexts = (): void => {
-    copy(textsOf(chosen, (of) => nameOf(profiles, of) || of, translation)).then(() => {
+    copy(textsOf(chosen, (of) => ownNameOf(profiles, of), translation)).then(() => {
       toast(t('copied'))
       onEnd()
     }, (why: unknown) => toast(thrownText(why, t)))

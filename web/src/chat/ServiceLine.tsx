@@ -1,6 +1,6 @@
 import type { Message } from '@petrel-im/sdk'
-import { memo, type ReactElement, useEffect, useSyncExternalStore } from 'react'
-import { nameOf } from '../account/useName.js'
+import { memo, type ReactElement, useEffect } from 'react'
+import { nameOf, useNames } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
 
@@ -15,7 +15,7 @@ export function ServiceText({ message: m }: { readonly message: Message }): stri
   useEffect(() => {
     profiles.want(usersOf(m), { conv: m.conv })
   }, [m, profiles])
-  return useSyncExternalStore(profiles.subscribe, () => serviceText(m, (u, you) => u === user ? t(you) : nameOf(profiles, u), t, tag))
+  return useNames((names) => serviceText(m, (u, you) => u === user ? t(you) : nameOf(names, u), t, tag))
 }
 
 function usersOf({ from, members }: Message): readonly string[] {

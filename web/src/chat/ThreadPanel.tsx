@@ -3,7 +3,7 @@ import { useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, type RefObject, useLayoutEffect, useMemo, useRef } from 'react'
 import { Button, IconButton, isComposing } from '../../ui/index.js'
 import { dayOf } from '../i18n/dates.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useAway } from './hiddenMessages.js'
 import { isAway } from './inTimeline.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
@@ -26,7 +26,7 @@ interface ThreadProps {
 
 /** The thread of one message, beside the conversation. */
 export default function ThreadPanel({ conversation: v, root, chat, pending: all, intent, onIntent, control, onClose }: ThreadProps): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { user } = useStatus()
   const found = useThread(v.id, root)
   const away = useAway(v.id)
@@ -78,7 +78,7 @@ interface RepliesProps {
 
 /** The root, and the answers below it. While the view is at its end, it stays there. */
 function Replies({ conversation: v, thread: { root, before, after, more, isWhole }, pending, me }: RepliesProps): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const view = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const scroller = useRef<Scroller | undefined>(undefined)

@@ -5,12 +5,12 @@ import { Dialog } from '../../ui/Dialog.js'
 import { Avatar } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useMembers } from './useMembers.js'
 
 /** The dialog with the users who have read a message of a group, or reacted to it. */
 export function WhoDialog({ kind, message: m, conversation: v, onClose }: { readonly kind: 'read' | 'reacted'; readonly message: Message; readonly conversation: Conversation; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const [reacted, setReacted] = useState<readonly UserReactions[]>([])
   useEffect(() => {
@@ -30,7 +30,7 @@ const mostUnread = 100 // the most members without a read receipt that are liste
 
 /** The members who have read a message, and those who have not. */
 function Readers({ message: m, conversation: v }: { readonly message: Message; readonly conversation: Conversation }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { user } = useSession()
   const receipts = [...v.receipts.values()].filter((r) => r.user !== user)
   const read = receipts.filter((r) => r.read >= m.seq)

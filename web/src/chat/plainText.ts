@@ -1,15 +1,14 @@
 import type { Message } from '@petrel-im/sdk'
-import { useContext, useEffect, useSyncExternalStore } from 'react'
-import type { Profiles } from '@petrel-im/sdk/profiles'
-import { nameOf, OpenConv } from '../account/useName.js'
+import { useContext, useEffect } from 'react'
+import { nameOf, type Names, OpenConv, useNames } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { plainText } from './markup.js'
 
 const mostAsked = 5 // names of mentioned users that are looked up; one line has no room for more
 
 /** Returns a message on one line: its text, with the names of mentioned users. */
-export function plainOf(text: string, mentions: readonly string[], profiles: Profiles): string {
-  return mentions.length === 0 ? plainText(text) : plainText(text, (user) => mentions.includes(user) ? nameOf(profiles, user) : undefined)
+export function plainOf(text: string, mentions: readonly string[], names: Names): string {
+  return mentions.length === 0 ? plainText(text) : plainText(text, (user) => mentions.includes(user) ? nameOf(names, user) : undefined)
 }
 
 const nobody: readonly string[] = []
@@ -22,5 +21,5 @@ export function usePlain(text: string | undefined, rel: Partial<Pick<NonNullable
   useEffect(() => {
     for (const user of mentions.filter((u) => text?.includes(`@${u}`)).slice(0, mostAsked)) profiles.want(user, { conv: conv ?? open })
   }, [conv, mentions, open, profiles, text])
-  return useSyncExternalStore(profiles.subscribe, () => plainOf(text ?? '', mentions, profiles))
+  return useNames((names) => plainOf(text ?? '', mentions, names))
 }

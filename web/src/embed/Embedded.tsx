@@ -59,7 +59,7 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
   }, [other, ends, onError, onOther])
   if (ends) return <Refused error={new PetrelError(ends)} user={session.user} onAgain={onAgain} />
   if (one) return <><Panes part /><Missing onError={onError} /></>
-  return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
+  return <Panes part sidebar={<Sidebar search={search} menu={(onBegin) => <IconButton icon="person" label={t('contacts')} onClick={() => onBegin('contacts')} />} />} />
 }
 
 /** Reports to the page that its attribute conv names no conversation of the user. */

@@ -1,7 +1,7 @@
 import { type KeyboardEvent, memo, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { type IconName, isComposing, SearchField, Spinner } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { type AnyKey, useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { loadEmoji } from './loadEmoji.js'
 import { GroupBar } from './GroupBar.js'
 import { keepEmoji, keepTone, recentEmojis, toneOf } from './recent.js'
@@ -12,7 +12,7 @@ import './emoji.css'
 
 const recent = -1 // used as the number of the group of recent emojis
 
-const groupLooks: Readonly<Record<number, readonly [Key, IconName]>> = {
+const groupLooks: Readonly<Record<number, readonly [AnyKey, IconName]>> = {
   [recent]: ['emojiRecent', 'clock'], 0: ['emojiSmileys', 'smile'], 1: ['emojiPeople', 'person'], 3: ['emojiNature', 'leaf'], 4: ['emojiFood', 'cup'], 5: ['emojiTravel', 'car'], 6: ['emojiActivities', 'ball'], 7: ['emojiObjects', 'bulb'], 8: ['emojiSymbols', 'heart'], 9: ['emojiFlags', 'flag'],
 }
 
@@ -27,7 +27,7 @@ export interface EmojiPickerProps {
  * sends or goes elsewhere.
  */
 export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerProps): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { account } = useSession()
   const data = useEmojis(onFailed)
   const [wanted, setWanted] = useState('')
@@ -80,13 +80,13 @@ export default function EmojiPicker({ onPick, onClose, onFailed }: EmojiPickerPr
   )
 }
 
-function nameOf(group: number): Key {
+function nameOf(group: number): AnyKey {
   return groupLooks[group]?.[0] ?? 'emoji'
 }
 
 /** Returns the emojis in the language of the page, once they are loaded. */
 function useEmojis(onFailed: () => void): EmojiData | undefined {
-  const { language } = useTranslation()
+  const { language } = useLaterTranslation()
   const [data, setData] = useState<EmojiData | undefined>(undefined)
   useEffect(() => {
     let over = false

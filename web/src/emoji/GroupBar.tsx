@@ -1,6 +1,6 @@
 import { type KeyboardEvent, type ReactElement, useEffect, useState } from 'react'
 import { Icon, type IconName } from '../../ui/index.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 
 interface GroupBarProps {
   readonly groups: readonly { readonly group: number; readonly label: string; readonly icon: IconName }[]
@@ -14,7 +14,7 @@ const slackPx = 8
  * group to group.
  */
 export function GroupBar({ groups, box }: GroupBarProps): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const [at, setAt] = useState(groups[0]?.group ?? 0)
   useEffect(() => {
     const list = box.current?.querySelector<HTMLElement>('.emoji-groups')

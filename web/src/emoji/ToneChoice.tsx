@@ -1,14 +1,14 @@
 import { type ReactElement, useRef, useState } from 'react'
 import { isComposing } from '../../ui/index.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { type AnyKey, useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { type Tone, toned, tones } from './tone.js'
 
-const names: readonly Key[] = ['toneNone', 'toneLight', 'toneMediumLight', 'toneMedium', 'toneMediumDark', 'toneDark']
+const names: readonly AnyKey[] = ['toneNone', 'toneLight', 'toneMediumLight', 'toneMedium', 'toneMediumDark', 'toneDark']
 const hand = '✋'
 
 /** The choice of the skin tone of emojis with people and hands. */
 export function ToneChoice({ tone, onChoose }: { readonly tone: Tone; readonly onChoose: (tone: Tone) => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const [open, setOpen] = useState(false)
   const button = useRef<HTMLButtonElement>(null)
   const close = (): void => {

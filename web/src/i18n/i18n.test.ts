@@ -27,10 +27,13 @@ test('both languages have all texts, with the same values in them', () => {
 })
 
 test('what is counted has the forms of its language', () => {
-  for (const key of Object.keys(en) as (keyof typeof en)[]) {
-    if (typeof en[key] === 'string') continue
-    assert.ok('one' in en[key] && 'other' in en[key], `en ${key}`)
-    assert.ok(typeof zh[key] !== 'string' && !('one' in zh[key]), `zh ${key}`)
+  const english: Readonly<Record<string, Text>> = { ...en, ...laterEn }
+  const chinese: Readonly<Record<string, Text>> = { ...zh, ...laterZh }
+  for (const [key, text] of Object.entries(english)) {
+    if (typeof text === 'string') continue
+    assert.ok('one' in text && 'other' in text, `en ${key}`)
+    const other = chinese[key]
+    assert.ok(typeof other === 'object' && !('one' in other), `zh ${key}`)
   }
 })
 

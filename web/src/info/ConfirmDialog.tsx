@@ -2,17 +2,17 @@ import { type ReactElement, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { Button, useToast } from '../../ui/index.js'
 import { thrownText } from '../chat/failureText.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { type AnyKey, useLaterTranslation } from '../i18n/useLaterTranslation.js'
 
 /** A question before an action that cannot be undone. */
 export interface Question {
   readonly text: string
-  readonly yes: Key
+  readonly yes: AnyKey
   readonly act: () => Promise<void>
 }
 
 export function ConfirmDialog({ text, yes, act, onClose }: Question & { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const toast = useToast()
   const [busy, setBusy] = useState(false)
   const confirm = (): void => {

@@ -7,7 +7,7 @@ import { Button, Menu, MenuItem, type MenuPlace, RowButton, useToast } from '../
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
 import { useMembers } from '../chat/useMembers.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo } from '../environment.js'
 import { ConfirmDialog, type Question } from './ConfirmDialog.js'
 import { MemberList } from './MemberList.js'
@@ -15,9 +15,10 @@ import { useChoice, UserPicker } from './UserPicker.js'
 
 /** The members of a group, and the actions of the person on them and on the group. */
 export function GroupInfo({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
-  const { user, profiles } = useSession()
+  const session = useSession()
+  const { user } = session
   const go = useGo()
   const toast = useToast()
   const members = useMembers(v)
@@ -44,13 +45,13 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
         </section>
       )}
       {menu && (
-        <Menu at={menu.at} label={nameOf(profiles, menu.member.user)} onClose={() => setMenu(undefined)}>
+        <Menu at={menu.at} label={nameOf(session, menu.member.user)} onClose={() => setMenu(undefined)}>
           <MenuItem icon="person" onSelect={() => go({ account: user, conv: v.id, info: true, person: menu.member.user })}>{t('showProfile')}</MenuItem>
           <MenuItem icon="write" onSelect={() => go({ account: user, user: menu.member.user })}>{t('writeTo')}</MenuItem>
           {owns && menu.member.role === 'member' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'admin'))}>{t('makeAdmin')}</MenuItem>}
           {owns && menu.member.role === 'admin' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'member'))}>{t('makeMember')}</MenuItem>}
-          {owns && menu.member.user !== user && <MenuItem icon="crown" onSelect={() => setQuestion({ text: t('handOverQuestion', { name: nameOf(profiles, menu.member.user) }), yes: 'handOver', act: () => client.transferOwnership(v.id, menu.member.user) })}>{t('handOver')}</MenuItem>}
-          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => setQuestion({ text: t('removeQuestion', { name: nameOf(profiles, menu.member.user), title: v.title }), yes: 'removeMember', act: () => client.removeMembers(v.id, [menu.member.user]) })}>{t('removeMember')}</MenuItem>}
+          {owns && menu.member.user !== user && <MenuItem icon="crown" onSelect={() => setQuestion({ text: t('handOverQuestion', { name: nameOf(session, menu.member.user) }), yes: 'handOver', act: () => client.transferOwnership(v.id, menu.member.user) })}>{t('handOver')}</MenuItem>}
+          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => setQuestion({ text: t('removeQuestion', { name: nameOf(session, menu.member.user), title: v.title }), yes: 'removeMember', act: () => client.removeMembers(v.id, [menu.member.user]) })}>{t('removeMember')}</MenuItem>}
         </Menu>
       )}
       {adding && <AddDialog conv={v.id} members={members} onClose={() => setAdding(false)} />}
@@ -60,7 +61,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
 }
 
 function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly members: readonly MemberRef[]; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const toast = useToast()
   const choice = useChoice(members.map((m) => m.user))

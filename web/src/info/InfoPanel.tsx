@@ -7,8 +7,9 @@ import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { LastSeen } from '../chat/ChatHeader.js'
 import { thrownText } from '../chat/failureText.js'
+import { ContactPart } from '../contacts/ContactPart.js'
 import { mutedText, MuteMenu, useMuted } from '../chat/MuteMenu.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo, useRoute } from '../environment.js'
 import { useChat, useOfClient } from '../clientSnapshot.js'
 import { GroupInfo } from './GroupInfo.js'
@@ -19,7 +20,7 @@ import './info.css'
  * other user. person: the user whose profile is shown beside another conversation; ''.
  */
 export function InfoPanel({ conv, peer, person }: { readonly conv: string; readonly peer: string; readonly person: string }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const route = useRoute()
   const go = useGo()
@@ -57,6 +58,7 @@ export function InfoPanel({ conv, peer, person }: { readonly conv: string; reado
         {v?.kind === 'group' ? <GroupHead id={v.id} title={v.title || t('group')} /> : <PersonHead user={other} conv={v?.id ?? ''} />}
         {!isGroup && <Details user={other} />}
         {person !== '' && <PersonTools user={person} />}
+        {!isGroup && <ContactPart user={other} />}
         {v && (
           <section className="info-part">
             <NotifySwitch conversation={v} />
@@ -72,7 +74,7 @@ export function InfoPanel({ conv, peer, person }: { readonly conv: string; reado
 }
 
 function NotifySwitch({ conversation: v }: { readonly conversation: Conversation }): ReactElement {
-  const translation = useTranslation()
+  const translation = useLaterTranslation()
   const { t } = translation
   const client = useClient()
   const toast = useToast()
@@ -93,14 +95,17 @@ function NotifySwitch({ conversation: v }: { readonly conversation: Conversation
 }
 
 function PersonHead({ user, conv }: { readonly user: string; readonly conv: string }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const name = useName(user)
-  const handle = useProfile(user)?.handle || user
+  const profile = useProfile(user)
+  const own = profile?.displayName || user
+  const handle = profile?.handle || user
   const presence = usePresence(user)
   return (
     <div className="info-head">
       <Avatar id={user} name={name} size={112} />
       <h3 dir="auto">{name}</h3>
+      {own !== name && <p dir="auto">{own}</p>}
       <p className="quiet">@{handle}</p>
       {presence?.online ? <p className="online">{t('online')}</p> : presence && presence.lastMs > 0 && <p className="quiet"><LastSeen ms={presence.lastMs} peer={user} conv={conv} /></p>}
     </div>
@@ -109,7 +114,7 @@ function PersonHead({ user, conv }: { readonly user: string; readonly conv: stri
 
 /** What a user says about themselves, and the fields of the application. */
 function Details({ user }: { readonly user: string }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const profile = useProfile(user)
   if (!profile) return null
   const { about, handle, fields } = profile
@@ -120,7 +125,7 @@ function Details({ user }: { readonly user: string }): ReactElement | null {
 
 /** What the person can do with a user whose profile is shown beside another conversation. */
 function PersonTools({ user }: { readonly user: string }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const me = useSession()
   const go = useGo()
   if (user === me.user && !me.logOut) return null // the page around the chat has the settings
@@ -138,7 +143,7 @@ function GroupHead({ id, title }: { readonly id: string; readonly title: string 
 }
 
 function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const me = useSession().user
   const toast = useToast()
@@ -153,7 +158,7 @@ function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {
 }
 
 function RenameDialog({ conv, title, onClose }: { readonly conv: string; readonly title: string; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const [text, setText] = useState(title)
   const [error, setError] = useState<string | undefined>(undefined)

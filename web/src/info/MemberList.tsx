@@ -1,27 +1,27 @@
 import type { MemberRef } from '@petrel-im/sdk'
 import { type ReactElement, useMemo, useState } from 'react'
 import { Avatar, Icon, type MenuPlace, RowButton, SearchField } from '../../ui/index.js'
-import { nameOf, useName } from '../account/useName.js'
+import { isNamed, useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { type AnyKey, useLaterTranslation } from '../i18n/useLaterTranslation.js'
 
 const mostAtOnce = 100 // members that are drawn until the person asks for more: a group may have 10,000
 const mostWithoutSearch = 20
 
 /** The members of a group: the owner first, then the admins. */
 export function MemberList({ members, onSelect }: { readonly members: readonly MemberRef[]; readonly onSelect: (m: MemberRef, at: MenuPlace) => void }): ReactElement {
-  const { t } = useTranslation()
-  const { user, profiles } = useSession()
+  const { t } = useLaterTranslation()
+  const session = useSession()
   const [wanted, setWanted] = useState('')
   const [most, setMost] = useState(mostAtOnce)
   const sorted = useMemo(() => [...members].sort((a, b) => rank(a) - rank(b)), [members])
-  const part = wanted.trim().toLowerCase().replace(/^@/, '')
-  const found = part === '' ? sorted : sorted.filter(({ user: u }) => u.toLowerCase().includes(part) || nameOf(profiles, u).toLowerCase().includes(part))
+  const searching = wanted.trim() !== ''
+  const found = searching ? sorted.filter(({ user }) => isNamed(user, wanted, session)) : sorted
   return (
     <>
       {members.length > mostWithoutSearch && <div className="member-search"><SearchField label={t('searchMembers')} clearLabel={t('clear')} value={wanted} onValue={setWanted} /></div>}
-      {part !== '' && found.length === 0 && <p className="info-note" role="status">{t('nothingFound')}</p>}
-      <ul>{found.slice(0, most).map((m) => <li key={m.user}><MemberLine member={m} me={user} onSelect={(at) => onSelect(m, at)} /></li>)}</ul>
+      {searching && found.length === 0 && <p className="info-note" role="status">{t('nothingFound')}</p>}
+      <ul>{found.slice(0, most).map((m) => <li key={m.user}><MemberLine member={m} me={session.user} onSelect={(at) => onSelect(m, at)} /></li>)}</ul>
       {found.length > most && <RowButton icon="down" onClick={() => setMost(most + mostAtOnce)}>{t('showMore', { n: found.length - most })}</RowButton>}
     </>
   )
@@ -32,10 +32,10 @@ function rank({ role }: MemberRef): number {
   return role === 'owner' ? 0 : role === 'admin' ? 1 : 2
 }
 
-const roleNames: Readonly<Record<string, Key>> = { owner: 'owner', admin: 'admin' }
+const roleNames: Readonly<Record<string, AnyKey>> = { owner: 'owner', admin: 'admin' }
 
 function MemberLine({ member: m, me, onSelect }: { readonly member: MemberRef; readonly me: string; readonly onSelect: (at: MenuPlace) => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const name = useName(m.user)
   const role = roleNames[m.role]
   const inner = (

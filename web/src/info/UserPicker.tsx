@@ -2,12 +2,12 @@ import { useClient } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, useState } from 'react'
 import { Avatar, Button, Field, Icon, isComposing } from '../../ui/index.js'
 import { findUser } from '../account/findUser.js'
-import { nameOf, useName } from '../account/useName.js'
+import { isNamed, nameOf, useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { isHandle } from '../sidebar/PeopleResult.js'
-import { isNamed, usePeople } from '../sidebar/usePeople.js'
+import { usePeople } from '../sidebar/usePeople.js'
 
 const mostOffered = 8
 
@@ -32,9 +32,9 @@ export interface Choice {
  * cannot be chosen.
  */
 export function useChoice(without: readonly string[]): Choice {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
-  const { profiles } = useSession()
+  const session = useSession()
   const [chosen, setChosen] = useState<readonly string[]>([])
   const [typed, setTyped] = useState('')
   const [error, setError] = useState<string | undefined>(undefined)
@@ -53,8 +53,8 @@ export function useChoice(without: readonly string[]): Choice {
     try {
       const account = await findUser(client, handle)
       const { user } = account
-      profiles.learn(account)
-      if (without.includes(user)) return refuse(t('errorMember', { name: nameOf(profiles, user) }))
+      session.profiles.learn(account)
+      if (without.includes(user)) return refuse(t('errorMember', { name: nameOf(session, user) }))
       const and = (is: readonly string[]): readonly string[] => is.includes(user) ? is : [...is, user]
       setChosen(and)
       setTyped((is) => is === typed ? '' : is)
@@ -75,10 +75,10 @@ function handleIn(typed: string): string {
  * submits the form around it.
  */
 export function UserPicker({ choice: { chosen, without, typed, error, choose, type, take } }: { readonly choice: Choice }): ReactElement {
-  const { t } = useTranslation()
-  const { profiles } = useSession()
+  const { t } = useLaterTranslation()
+  const session = useSession()
   const handle = handleIn(typed)
-  const offered = usePeople(true).filter((p) => !without.includes(p) && !chosen.includes(p) && isNamed(p, typed, profiles)).slice(0, mostOffered)
+  const offered = usePeople(true).filter((p) => !without.includes(p) && !chosen.includes(p) && isNamed(p, typed, session)).slice(0, mostOffered)
   const pressed = (e: KeyboardEvent): void => {
     if (isComposing(e)) return
     if (e.key === 'Enter' && handle !== '') {
@@ -99,7 +99,7 @@ export function UserPicker({ choice: { chosen, without, typed, error, choose, ty
 }
 
 function Chip({ user, onRemove }: { readonly user: string; readonly onRemove: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const name = useName(user)
   return <button type="button" className="chip" aria-label={t('removeName', { name })} onClick={onRemove}><span className="cut" dir="auto">{name}</span><Icon name="close" small /></button>
 }

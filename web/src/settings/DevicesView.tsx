@@ -6,14 +6,14 @@ import { Button, Field, Icon, IconButton, type IconName, RowButton, Spinner, toa
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
 import { fullDate } from '../i18n/dates.js'
-import { type Key, useTranslation } from '../i18n/index.js'
+import { type AnyKey, useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { ConfirmDialog } from '../info/ConfirmDialog.js'
 import { go } from '../route.js'
 import './settings.css'
 
 /** The devices that are logged in to the account. */
 export function DevicesView(): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const { user } = useSession()
   const { state } = useStatus()
@@ -62,12 +62,12 @@ function nameOf({ name, kind, id }: Device): string {
 /**
  * The names and icons of kinds of devices. Applications choose their kinds freely: an unknown kind is shown as it is.
  */
-const kinds: readonly (readonly [RegExp, IconName, Key])[] = [
+const kinds: readonly (readonly [RegExp, IconName, AnyKey])[] = [
   [/tablet|ipad/i, 'tablet', 'kindTablet'], [/phone|ios|android|mobile/i, 'phone', 'kindPhone'], [/web|browser/i, 'globe', 'kindWeb'], [/desktop|mac|windows|linux|pc/i, 'device', 'kindDesktop'], [/cli|terminal|bot|server/i, 'terminal', 'kindProgram'],
 ]
 
 function DeviceLine({ device: d, onName, onRevoke }: { readonly device: Device; readonly onName: () => void; readonly onRevoke: () => void }): ReactElement {
-  const translation = useTranslation()
+  const translation = useLaterTranslation()
   const { t } = translation
   const [, icon, kind] = kinds.find(([pattern]) => pattern.test(d.kind)) ?? [undefined, 'device', undefined] as const
   return (
@@ -87,7 +87,7 @@ function DeviceLine({ device: d, onName, onRevoke }: { readonly device: Device; 
 }
 
 function NameDialog({ device, onClose }: { readonly device: Device; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const [text, setText] = useState(device.name)
   const [error, setError] = useState<string | undefined>(undefined)

@@ -3,13 +3,13 @@ import { Dialog } from '../../ui/Dialog.js'
 import { Button, toast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { go } from '../route.js'
 import { useUnsent } from '../clientSnapshot.js'
 
 /** Asks before the logout, and warns of unsent messages that would be lost. */
 export function LogoutDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const session = useSession()
   const unsent = useUnsent()
   const [busy, setBusy] = useState(false)

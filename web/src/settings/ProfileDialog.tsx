@@ -5,8 +5,8 @@ import { Dialog } from '../../ui/Dialog.js'
 import { Button, Choices, Field, Spinner } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
-import { useTranslation } from '../i18n/index.js'
-import { useLaterTexts } from '../i18n/useLaterTexts.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
+import { CountedField } from '../info/CountedField.js'
 import { checkProfile, mostAbout, type ProfileDraft, type ProfileField, refusal } from './profileDraft.js'
 
 type Account = ResponseOf<'petrel.v1.AccountService/GetAccount'>
@@ -16,7 +16,7 @@ type Wrong = Readonly<Partial<Record<ProfileField, string>>>
 
 /** The dialog in which the person changes what others see of them. */
 export function ProfileDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const { profiles } = useSession()
   const [account, setAccount] = useState<Account | undefined>(undefined)
@@ -33,8 +33,7 @@ export function ProfileDialog({ onClose }: { readonly onClose: () => void }): Re
 }
 
 function Form({ account, onClose }: { readonly account: Account; readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
-  const own = useLaterTexts()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const { profiles } = useSession()
   const [stored, setStored] = useState(account)
@@ -59,7 +58,7 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
       const text = draft[field].trim()
       const wrongText = text === (is[field] ?? '') ? undefined : checkProfile(field, text)
       const moved = field !== 'displayName' && seen[field] !== seenOf(is, field)
-      if (wrongText) now[field] = own(wrongText)
+      if (wrongText) now[field] = t(wrongText)
       else if (text !== (is[field] ?? '') || moved) {
         try {
           is = await client.call('petrel.v1.AccountService/UpdateAccount', {
@@ -74,7 +73,7 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
             if (field !== 'displayName') setSeen((s) => ({ ...s, [field]: seenOf(stored, field) }))
           } else {
             const text = refusal[field][code]
-            now[field] = text ? own(text) : thrownText(why, t)
+            now[field] = text ? t(text) : thrownText(why, t)
           }
         }
       }
@@ -86,21 +85,20 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
     if (Object.keys(now).length === 0 && lock.size === locked.size) onClose()
   }
 
-  const characters = [...draft.about].length
-  const field = (name: ProfileField, hint: string): { label: string; value: string; hint: string; error: string | undefined; disabled: boolean; onChange: (e: { target: { value: string } }) => void } => ({
-    label: name === 'handle' ? own('profileHandle') : t(name), value: draft[name], hint: locked.has(name) ? own('onlyBackEnd') : hint, error: wrong[name], disabled: locked.has(name), onChange: (e) => change(name, name === 'handle' ? e.target.value.replace(/^@/, '').toLowerCase() : e.target.value),
+  const field = (name: ProfileField, hint?: string): { label: string; value: string; hint: string | undefined; error: string | undefined; disabled: boolean; onChange: (e: { target: { value: string } }) => void } => ({
+    label: name === 'handle' ? t('profileHandle') : t(name), value: draft[name], hint: locked.has(name) ? t('onlyBackEnd') : hint, error: wrong[name], disabled: locked.has(name), onChange: (e) => change(name, name === 'handle' ? e.target.value.replace(/^@/, '').toLowerCase() : e.target.value),
   })
-  const choice = (name: 'about' | 'handle'): ReactElement => <Choices titled label={own(name === 'about' ? 'whoSeesAbout' : 'whoSeesHandle')} value={seen[name]} of={[['everybody', own('everybody')], ['nobody', own('onlyMe')]]} onChange={(to) => setSeen({ ...seen, [name]: to })} />
+  const choice = (name: 'about' | 'handle'): ReactElement => <Choices titled label={t(name === 'about' ? 'whoSeesAbout' : 'whoSeesHandle')} value={seen[name]} of={[['everybody', t('everybody')], ['nobody', t('onlyMe')]]} onChange={(to) => setSeen({ ...seen, [name]: to })} />
   return (
     <Dialog title={t('editProfile')} closeLabel={t('close')} onClose={onClose} foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look="primary" type="submit" form="profile" disabled={busy}>{t('save')}</Button></>}>
       <form id="profile" className="dialog-body profile-form" noValidate onSubmit={(e) => void save(e)}>
         <Field {...field('displayName', t('displayNameHint'))} maxLength={64} autoComplete="name" />
         <div>
-          <Field {...field('about', own('aboutCount', { n: characters, most: mostAbout }))} {...(characters > mostAbout ? { error: own('aboutTooLong', { n: characters - mostAbout }) } : {})} autoComplete="off" />
+          <CountedField {...field('about')} most={mostAbout} />
           {choice('about')}
         </div>
         <div>
-          <Field {...field('handle', own('profileHandleHint'))} autoComplete="off" autoCapitalize="none" spellCheck={false} />
+          <Field {...field('handle', t('profileHandleHint'))} autoComplete="off" autoCapitalize="none" spellCheck={false} />
           {choice('handle')}
         </div>
       </form>

@@ -6,7 +6,7 @@ import { Avatar, Button, Choices, Field, IconButton, RowButton, Switch, toast } 
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { UserLine } from '../chat/WhoDialog.js'
 import { mayNotify, permission } from '../notifications.js'
 import { prefer, usePreferences } from '../preferences.js'
@@ -19,7 +19,7 @@ import './settings.css'
 
 /** The preferences and the account of the person. */
 export function SettingsView(): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { user } = useSession()
   const name = useName(user)
   const handle = useProfile(user)?.handle || user
@@ -56,7 +56,7 @@ function ServerVersion(): ReactElement {
 }
 
 function Look(): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { theme, language } = usePreferences()
   return (
     <section className="card">
@@ -68,7 +68,7 @@ function Look(): ReactElement {
 }
 
 function Notices(): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const { notify, sound } = usePreferences()
   const [allowed, setAllowed] = useState(permission)
   const change = async (on: boolean): Promise<void> => {
@@ -89,7 +89,7 @@ function Notices(): ReactElement {
 }
 
 function Blocked(): ReactElement | null {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const blocked = useOfClient((c) => c.blocked())
   if (blocked.length === 0) return null
@@ -107,7 +107,7 @@ function Blocked(): ReactElement | null {
 }
 
 function PasswordDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const [old, setOld] = useState('')
   const [next, setNext] = useState('')

@@ -1,4 +1,4 @@
-import type { LaterKey } from '../i18n/laterTexts.js'
+import type { AnyKey } from '../i18n/useLaterTranslation.js'
 
 export const mostAbout = 140 // characters. P-14.1
 const mostNameBytes = 128
@@ -8,7 +8,7 @@ export type ProfileField = 'displayName' | 'about' | 'handle'
 export type ProfileDraft = Readonly<Record<ProfileField, string>>
 
 /** Returns what is wrong with a field that the person has typed, if that shows without the server. */
-export function checkProfile(field: ProfileField, text: string): LaterKey | undefined {
+export function checkProfile(field: ProfileField, text: string): AnyKey | undefined {
   if (field === 'displayName') return new TextEncoder().encode(text).length > mostNameBytes ? 'errorNameLong' : undefined
   if (field === 'about') return [...text].length > mostAbout ? 'errorAboutLong' : undefined
   if (text === '') return undefined // the handle is given back
@@ -17,7 +17,7 @@ export function checkProfile(field: ProfileField, text: string): LaterKey | unde
 }
 
 /** The texts about refusals of the server that mean something else for a field than elsewhere, by error code. */
-export const refusal: Readonly<Record<ProfileField, Readonly<Partial<Record<string, LaterKey>>>>> = {
+export const refusal: Readonly<Record<ProfileField, Readonly<Partial<Record<string, AnyKey>>>>> = {
   displayName: { invalid: 'errorReserved' },
   about: {},
   handle: { handle_taken: 'errorHandleTaken', invalid: 'errorReserved' },

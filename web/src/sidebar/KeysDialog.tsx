@@ -1,9 +1,8 @@
 import type { ReactElement } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { enterSends } from '../../ui/index.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import type { LaterKey } from '../i18n/laterTexts.js'
-import { useLaterTexts } from '../i18n/useLaterTexts.js'
 
 const keys: readonly (readonly [readonly string[], LaterKey])[] = [
   [['Ctrl K', '/'], 'keySearch'], [['Alt ↑', 'Alt ↓'], 'keyNeighbour'], [['Enter'], 'keySend'], [['Shift Enter'], 'keyLine'], [['↑'], 'keyEdit'], [['Esc'], 'keyEscape'],
@@ -15,11 +14,10 @@ const others: Readonly<Partial<Record<LaterKey, readonly string[]>>> = { keySend
 
 /** The list of keyboard shortcuts. */
 export function KeysDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
-  const later = useLaterTexts()
+  const { t } = useLaterTranslation()
   return (
     <Dialog title={t('keys')} closeLabel={t('close')} onClose={onClose}>
-      <dl className="dialog-body keys">{keys.map(([pressed, what]) => <div key={what}><dt>{(enterSends() ? pressed : others[what] ?? pressed).map((key) => <kbd key={key}>{key}</kbd>)}</dt><dd>{later(what)}</dd></div>)}</dl>
+      <dl className="dialog-body keys">{keys.map(([pressed, what]) => <div key={what}><dt>{(enterSends() ? pressed : others[what] ?? pressed).map((key) => <kbd key={key}>{key}</kbd>)}</dt><dd>{t(what)}</dd></div>)}</dl>
     </Dialog>
   )
 }

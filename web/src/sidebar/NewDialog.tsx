@@ -1,16 +1,17 @@
-import { type ReactElement, useCallback } from 'react'
+import { type ReactElement, useMemo } from 'react'
 import { Later } from '../Later.js'
 
-/** The dialog that is open: for a new chat, or a new group. */
-export type Beginning = 'chat' | 'group' | undefined
+/** The dialog that is open: for a new chat, a new group, or the contacts. */
+export type Beginning = 'chat' | 'group' | 'contacts' | undefined
 
-const loadChat = () => import('../parts.js').then((m) => m.NewChatDialog)
-const loadGroup = () => import('../parts.js').then((m) => m.NewGroupDialog)
+const load = {
+  chat: () => import('../parts.js').then((m) => m.NewChatDialog),
+  group: () => import('../parts.js').then((m) => m.NewGroupDialog),
+  contacts: () => import('../parts.js').then((m) => m.ContactsDialog),
+} as const
 
-/** The dialog to begin a chat or a group, if it is open. */
+/** The dialog to begin a chat or a group, or to see the contacts, if it is open. */
 export function NewDialog({ open, onOpen }: { readonly open: Beginning; readonly onOpen: (open: Beginning) => void }): ReactElement | null {
-  const close = useCallback(() => onOpen(undefined), [onOpen])
-  const group = useCallback(() => onOpen('group'), [onOpen])
-  if (open === undefined) return null
-  return open === 'chat' ? <Later key="chat" load={loadChat} onFailed={close} of={{ onGroup: group, onClose: close }} /> : <Later key="group" load={loadGroup} onFailed={close} of={{ onClose: close }} />
+  const of = useMemo(() => ({ onOpen, onClose: () => onOpen(undefined) }), [onOpen])
+  return open === undefined ? null : <Later<typeof of> key={open} load={load[open]} onFailed={of.onClose} of={of} />
 }

@@ -4,13 +4,13 @@ import { Dialog } from '../../ui/Dialog.js'
 import { Button, Field } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
-import { useTranslation } from '../i18n/index.js'
+import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useChoice, UserPicker } from '../info/UserPicker.js'
 import { useGo } from '../environment.js'
 
 /** The dialog that creates a group. The person becomes its owner. */
 export function NewGroupDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
-  const { t } = useTranslation()
+  const { t } = useLaterTranslation()
   const client = useClient()
   const { user } = useSession()
   const go = useGo()

@@ -1,6 +1,6 @@
 import { type Conversation, isPetrelError } from '@petrel-im/sdk'
 import { useClient, useProfile } from '@petrel-im/sdk/react'
-import { type ReactElement, useEffect, useState } from 'react'
+import { type ReactElement, type ReactNode, useEffect, useState } from 'react'
 import { Avatar } from '../../ui/index.js'
 import { findUser, type Found } from '../account/findUser.js'
 import { useName } from '../account/useName.js'
@@ -12,8 +12,11 @@ import { useGo } from '../environment.js'
 const restMs = 400 // wait after the last key before the server is asked
 export const isHandle = (text: string): boolean => /^[A-Za-z0-9._@+-]{1,64}$/.test(text)
 
-/** The user whose user id or handle the person has typed. The server finds users by the exact one only. */
-export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly wanted: string; readonly known: readonly Conversation[]; readonly shown?: readonly string[]; readonly onOpen: () => void }): ReactElement | null {
+/**
+ * The user whose user id or handle the person has typed. The server finds users by the exact one only. beside returns
+ * what is shown beside the user.
+ */
+export function PeopleResult({ wanted, known, shown = [], onOpen, beside }: { readonly wanted: string; readonly known: readonly Conversation[]; readonly shown?: readonly string[]; readonly onOpen: () => void; readonly beside?: (user: string) => ReactNode }): ReactElement | null {
   const { t } = useTranslation()
   const client = useClient()
   const { user, profiles } = useSession()
@@ -46,7 +49,7 @@ export function PeopleResult({ wanted, known, shown = [], onOpen }: { readonly w
   return (
     <>
       <h2 className="sidebar-part">{t('people')}</h2>
-      <PersonRow user={found.user} onOpen={() => { onOpen(); go({ account: user, user: found.user }) }} />
+      <div className="person-line"><PersonRow user={found.user} onOpen={() => { onOpen(); go({ account: user, user: found.user }) }} />{beside?.(found.user)}</div>
     </>
   )
 }

@@ -2,6 +2,7 @@ import type { Conversation } from '@petrel-im/sdk'
 import { useClient, useConversations, useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, type ReactNode, type RefObject, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { activeIn, Badge, Icon, IconButton, isComposing, SearchField } from '../../ui/index.js'
+import { isNamed } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConnectionLine } from '../connection.js'
 import { nextUnmuted, useAfter } from '../chat/MuteMenu.js'
@@ -11,7 +12,7 @@ import { isNarrow, useNarrow } from '../useNarrow.js'
 import { ChatRow } from './ChatRow.js'
 import { chatRoute, inOrder, isListed, isMuted, matches } from './chatList.js'
 import { type Beginning, NewDialog } from './NewDialog.js'
-import { isNamed, usePeople } from './usePeople.js'
+import { usePeople, useRequests } from './usePeople.js'
 import { PeopleResult, PersonRow } from './PeopleResult.js'
 import { Welcome } from './Welcome.js'
 import './sidebar.css'
@@ -21,17 +22,19 @@ const mostPeople = 20 // the most users that a search shows beside the conversat
 
 interface SidebarProps {
   readonly search: RefObject<HTMLInputElement | null>
-  readonly menu: (onNewGroup: () => void) => ReactNode // the menu before the search
+  readonly menu: (onBegin: (what: Beginning) => void) => ReactNode // the menu before the search
 }
 
 /** The conversations of the account, and the search in them. */
 export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
-  const { user, profiles } = useSession()
+  const session = useSession()
+  const { user } = session
   const route = useRoute()
   const go = useGo()
   const all = useConversations()
+  const requests = useRequests()
   const { synced } = useStatus()
   const [wanted, setWanted] = useState('')
   const [archive, setArchive] = useState(false)
@@ -44,9 +47,9 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
 
   const searching = wanted.trim() !== ''
   const archived = listed.filter((v) => v.personal.archived)
-  const chats = searching ? listed.filter((v) => matches(v, wanted, profiles)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
+  const chats = searching ? listed.filter((v) => matches(v, wanted, session)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
   const known = usePeople(searching)
-  const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, profiles)).slice(0, mostPeople) : []
+  const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, session)).slice(0, mostPeople) : []
   const routeNow = useRef(route)
   routeNow.current = route
   const choose = useCallback((v: Conversation): void => { // one function for good, so that unchanged rows are not drawn again
@@ -74,7 +77,12 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   return (
     <nav className="sidebar" aria-label={t('conversations')} onKeyDown={pressed}>
       <header className="sidebar-header">
-        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : menu(() => setCreating('group'))}
+        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : (
+          <span className="sidebar-menu">
+            {menu(setCreating)}
+            {requests > 0 && <Badge count={requests} label={t('requestsWait', { n: requests })} />}
+          </span>
+        )}
         <SearchField ref={search} label={t('searchOrStart')} clearLabel={t('clear')} value={wanted} onValue={setWanted} />
       </header>
       <button type="button" className="new-chat-button" aria-label={t('newChat')} title={t('newChat')} onClick={() => setCreating('chat')}><Icon name="write" /></button>

@@ -1,6 +1,5 @@
 import type { Client, Conversation } from '@petrel-im/sdk'
-import type { Profiles } from '@petrel-im/sdk/profiles'
-import { nameOf } from '../account/useName.js'
+import { hasWords, isNamed, type Names } from '../account/useName.js'
 import type { Route } from '../route.js'
 
 /** Whether the list shows a conversation: a known direct one or group. */
@@ -26,10 +25,9 @@ export function inOrder(client: Client, all: readonly Conversation[]): readonly 
   })
 }
 
-/** Whether the title, the user id or the name of the other user contains the words. */
-export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, profiles: Profiles): boolean {
-  const words = wanted.trim().toLowerCase().replace(/^@/, '')
-  return words === '' || [v.title, v.peer, v.peer && nameOf(profiles, v.peer)].some((text) => text.toLowerCase().includes(words))
+/** Whether the title, or a name of the other user, contains the words. */
+export function matches(v: Pick<Conversation, 'peer' | 'title'>, wanted: string, names: Names): boolean {
+  return hasWords([v.title], wanted) || v.peer !== '' && isNamed(v.peer, wanted, names)
 }
 
 export function chatRoute(account: string, v: Pick<Conversation, 'id' | 'kind' | 'peer'>): Partial<Route> {

@@ -1,8 +1,6 @@
 import type { Client } from '@petrel-im/sdk'
-import { useClient, useConversations } from '@petrel-im/sdk/react'
+import { useClient, useContacts, useConversations } from '@petrel-im/sdk/react'
 import { useEffect, useState } from 'react'
-import type { Profiles } from '@petrel-im/sdk/profiles'
-import { nameOf } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { isListed } from './chatList.js'
 
@@ -12,13 +10,14 @@ const mostMembers = 200 // members that are read of each group
 const read = new WeakMap<Client, readonly string[]>() // the last result
 
 /**
- * Returns the people with whom the person shares a conversation: those of direct ones first, then members of up to
+ * Returns the people whom the person knows: those of direct conversations first, then contacts, then members of up to
  * mostGroups groups. The members are read when wanted is true; before that they are those of the last reading.
  */
 export function usePeople(wanted: boolean): readonly string[] {
   const client = useClient()
   const { user } = useSession()
   const all = useConversations()
+  const contacts = useContacts().filter((c) => c.sinceMs).map((c) => c.user)
   const [members, setMembers] = useState<readonly string[]>(read.get(client) ?? [])
   useEffect(() => {
     if (!wanted) return undefined
@@ -32,7 +31,7 @@ export function usePeople(wanted: boolean): readonly string[] {
     }
   }, [client, wanted])
   const peers = all.filter((v) => v.kind === 'direct' && isListed(v)).map((v) => v.peer)
-  return [...new Set([...peers, ...members])].filter((u) => u !== user)
+  return [...new Set([...peers, ...contacts, ...members])].filter((u) => u !== user)
 }
 
 async function readMembers(client: Client): Promise<readonly string[]> {
@@ -44,8 +43,7 @@ async function readMembers(client: Client): Promise<readonly string[]> {
   return [...users]
 }
 
-/** Whether the user id, the name or the handle of a user contains the words. */
-export function isNamed(user: string, wanted: string, profiles: Profiles): boolean {
-  const words = wanted.trim().toLowerCase().replace(/^@/, '')
-  return user.toLowerCase().includes(words) || nameOf(profiles, user).toLowerCase().includes(words) || (profiles.get(user)?.handle.includes(words) ?? false)
+/** Returns how many requests of others wait for an answer. */
+export function useRequests(): number {
+  return useContacts().filter((c) => c.receivedMs).length
 }
