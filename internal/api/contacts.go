@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -35,7 +36,7 @@ func (s *Server) RequestContact(ctx context.Context, r *petrelv1.RequestContactR
 	if err != nil {
 		return nil, err
 	}
-	return s.changeContact(ctx, other, conv.ContactAsk, r.Greeting)
+	return s.changeContact(ctx, other, conv.ContactAsk, strings.TrimSpace(r.Greeting))
 }
 
 // contactWanted returns the user whom a request names, and counts a look-up, unless the caller knows them.
@@ -124,7 +125,7 @@ func (s *Server) SetRemark(ctx context.Context, r *petrelv1.SetRemarkRequest) (*
 	if err := checkLine("remark", r.Remark, maxRemark); err != nil {
 		return nil, err
 	}
-	return s.changeContact(ctx, im.User(r.User), conv.ContactRemark, r.Remark)
+	return s.changeContact(ctx, im.User(r.User), conv.ContactRemark, strings.TrimSpace(r.Remark))
 }
 
 // changeContact does what a user asks for, one act of each user on this node at a time, so that acts that come
@@ -175,7 +176,7 @@ func (s *Server) contactRoom(ctx context.Context, a im.Account, other im.User,
 	switch {
 	case err != nil:
 		return false, err
-	case own.Contacts+own.Sent >= maxContacts && (act == conv.ContactAsk || own.Contacts >= maxContacts):
+	case own.Contacts+own.Sent >= maxContacts:
 		return false, im.Errorf(im.CodeTooManyContacts, "a user has at most %d contacts and requests", maxContacts)
 	case act == conv.ContactAsk && own.Sent >= maxSent:
 		return false, im.Errorf(im.CodeTooManyContacts, "at most %d requests of a user wait", maxSent)
@@ -239,15 +240,11 @@ func (s *Server) SetContacts(ctx context.Context, t im.Tenant,
 	if r.End {
 		act = conv.ContactEnd
 	}
-	var waits []im.Key
-	for _, p := range r.Pairs {
-		a, other := im.Account{Tenant: t, User: im.User(p.User)}, im.User(p.Other)
-		if err := inbox.ChangeContact(ctx, s.convs, a, other, act, "", false); err != nil {
-			return nil, err
-		}
-		waits = append(waits, im.Key{Tenant: t, Conv: s.convs.IDs().Direct(t, a.User, other)})
+	keys, err := inbox.SetContacts(ctx, s.convs, t, r.Pairs, act)
+	if err != nil {
+		return nil, err
 	}
-	for _, key := range waits {
+	for _, key := range keys {
 		if err := s.route.AwaitInboxes(ctx, key); err != nil {
 			return nil, err
 		}

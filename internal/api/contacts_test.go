@@ -62,9 +62,10 @@ func TestBoundsOfContacts(t *testing.T) {
 		w.does("erin", "RequestContact", "alice", "")
 		w.does("alice", "AcceptContact", "carol", "")
 		w.does("alice", "RequestContact", "dave", im.CodeTooManyContacts)
-		w.does("alice", "RequestContact", "bob", "") // it waits already
-		w.does("alice", "AcceptContact", "erin", "") // one too many, which the request to bob reserved for bob
+		w.does("alice", "RequestContact", "bob", "")                     // it waits already
+		w.does("alice", "AcceptContact", "erin", im.CodeTooManyContacts) // the request to bob has the last place
 		w.does("alice", "WithdrawContact", "bob", "")
+		w.does("alice", "AcceptContact", "erin", "")
 		w.does("alice", "RequestContact", "dave", im.CodeTooManyContacts)
 		w.does("alice", "RemoveContact", "carol", "")
 		w.does("alice", "RequestContact", "dave", "")
@@ -77,6 +78,7 @@ func TestBoundsOfContacts(t *testing.T) {
 		w.does("bob", "RequestContact", "carol", "")
 		w.does("bob", "RequestContact", "dave", im.CodeTooManyContacts)
 		w.does("bob", "WithdrawContact", "carol", "")
+		w.does("bob", "RequestContact", "carol", im.CodeRateLimited) // it was withdrawn a moment ago
 		w.does("bob", "RequestContact", "dave", "")
 
 		w.fill("frank", inbox.ReceivedName, maxReceived)

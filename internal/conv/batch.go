@@ -26,7 +26,7 @@ const (
 	FeedCompacted  = 128 // the last part of a snapshot of an inbox
 	FeedTitles     = 256 // entries that make a group or change its title
 	FeedPeers      = 512 // the first message of a user in a direct conversation
-	// changes of contacts, without entries: from is the contact_version of the first, count says which sides see them
+	// changes of contacts, without entries: from is the contact_version after them, count says which sides see them
 	FeedContacts = 1024
 )
 

@@ -95,7 +95,7 @@ func (bu *builder) conversation(w *work) {
 	if was := known.record.GetContactVersion(); c.log.info.record.GetContactVersion() != was {
 		contacts = FeedContacts
 		b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:],
-			From: was + 1, Count: sidesThatSee(c.log.info.record, was+1), Kinds: contacts})
+			From: c.log.info.record.ContactVersion, Count: sidesThatSee(c.log.info.record, was+1), Kinds: contacts})
 	}
 	b.heads = append(b.heads, headMove{c, rows, c.log.head, c.log.counted, c.log.hidden, c.log.info, kinds | contacts})
 	if !rows {
@@ -173,7 +173,7 @@ func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
 func (bu *builder) block(c *conv, s *Send) {
 	one := im.User(s.Block.User)
 	users := bu.pair(c, one, s.Peer)
-	if rec, changed := withBlock(c.log.info.record, users, s.Block, bu.cursors.newestOf(c, one)); changed {
+	if rec, changed := withBlock(c.log.info.record, users, s.Block, bu.cursors.newestOf(c, one), bu.now); changed {
 		bu.putRecord(c, rec)
 	}
 	bu.b.addItem(s, nil, Result{})
@@ -182,6 +182,13 @@ func (bu *builder) block(c *conv, s *Send) {
 // contact writes a change of contacts into the conversation's record, and answers s. It makes no entry, so the head
 // does not move.
 func (bu *builder) contact(c *conv, s *Send) {
+	switch act := ContactAct(s.Contact.Act); act {
+	case ContactAsk, ContactAccept, ContactMake:
+		if err := bu.admission.inboxLag.check(policy.Of(c.key.Conv.Kind())); err != nil {
+			bu.refuse(s, asError(err))
+			return
+		}
+	}
 	rec, err := withContact(c.log.info.record, bu.pair(c, im.User(s.Contact.User), s.Peer), s.Contact, bu.now)
 	if err != nil {
 		bu.refuse(s, err)

@@ -31,13 +31,17 @@ const (
 	ContactEnd  // by the back end: neither is
 )
 
-// refusedFor is how long a user does not see requests of somebody whom they have refused. Spec: P-14.8.
-const refusedFor = 7 * 24 * time.Hour
+// Spec: P-14.8.
+const (
+	refusedFor = 7 * 24 * time.Hour // so long a user does not see requests of somebody whom they have refused
+	askAgain   = 10 * time.Second   // from the withdrawal of a request to the next one of the same user
+)
 
 // withContact returns the record of a direct conversation after a change; nil: it stays as it is. rec may be nil.
-// now is in Unix milliseconds. Codes: no_contact, forbidden.
+// now is in Unix milliseconds. Codes: no_contact, forbidden, rate_limited.
 func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactChange,
 	now uint64) (*storepb.Conversation, *im.Error) {
+	former := len(rec.GetSides()) > 0
 	rec = pairRecord(rec, users)
 	own := sideOfUser(rec, ch.User)
 	other := sideOfUser(rec, users[1-slices.Index(users, ch.User)])
@@ -48,15 +52,18 @@ func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactC
 		switch blocked := blocksOf(rec, other.User); {
 		case blocksOf(rec, own.User):
 			return nil, im.Errorf(im.CodeForbidden, "end the block before you ask %.64s", other.User)
-		case own.ContactMs > 0:
-		case !blocked && (other.ContactMs > 0 || other.AskedMs > 0): // a request crosses theirs, or they never ended it
+		case !blocked && other.AskedMs > 0: // the requests cross
 			makeContacts(own, other, now)
-		default:
-			if own.AskedMs == 0 {
-				lately := other.RefusedMs > 0 && now < other.RefusedMs+uint64(refusedFor.Milliseconds())
-				own.AskedMs, own.Hidden = now, blocked || lately || ch.Full
-			}
+		case own.ContactMs > 0:
+		case own.AskedMs > 0:
 			own.Greeting = strings.Clone(ch.Text)
+		case !blocked && other.ContactMs > 0 && !other.AskedBack: // they have never ended it
+			makeContacts(own, other, now)
+		case isWithin(askAgain, own.WithdrewMs, now):
+			return nil, &im.Error{Code: im.CodeRateLimited, RetryAfter: askAgain}
+		default:
+			own.AskedMs, own.Greeting = now, strings.Clone(ch.Text)
+			own.Hidden = blocked || ch.Full || isWithin(refusedFor, other.RefusedMs, now)
 		}
 	case ContactAccept:
 		if own.ContactMs == 0 && !asked {
@@ -66,13 +73,16 @@ func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactC
 			makeContacts(own, other, now)
 		}
 	case ContactRefuse:
-		if asked {
-			other.Hidden, own.RefusedMs = true, now
+		if former && (own.ContactMs == 0 || asked) { // also between two requests, which may follow each other fast
+			own.RefusedMs, other.Hidden = now, other.AskedMs > 0
 		}
 	case ContactWithdraw:
-		withdraw(own)
+		if own.AskedMs > 0 {
+			withdraw(own)
+			own.WithdrewMs = now
+		}
 	case ContactRemove:
-		own.ContactMs, own.Remark = 0, ""
+		own.ContactMs, own.Remark, own.AskedBack = 0, "", false
 	case ContactRemark:
 		if own.ContactMs == 0 {
 			return nil, &im.Error{Code: im.CodeNoContact}
@@ -88,7 +98,12 @@ func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactC
 	default:
 		return nil, im.Errorf(im.CodeInvalid, "a change of contacts that does not exist: %d", ch.Act)
 	}
-	return versionSides(rec, own, other, before), nil
+	return versionSides(rec, own, other, before, now), nil
+}
+
+// isWithin reports whether less than d has passed since a time; 0: it never was.
+func isWithin(d time.Duration, since, now uint64) bool {
+	return since > 0 && now < since+uint64(d.Milliseconds())
 }
 
 // pairRecord returns a copy of the record of a direct conversation with both sides; rec may be nil.
@@ -124,7 +139,7 @@ func makeContacts(one, other *storepb.Side, now uint64) {
 			s.ContactMs = now
 		}
 		withdraw(s)
-		s.RefusedMs = 0
+		s.RefusedMs, s.AskedBack = 0, false
 	}
 }
 
@@ -133,11 +148,11 @@ func withdraw(s *storepb.Side) { s.AskedMs, s.Greeting, s.Hidden = 0, "", false 
 // versionSides notes in the sides of rec who sees that they have changed; nil: nothing has. before has the sides as
 // they were.
 func versionSides(rec *storepb.Conversation, own, other *storepb.Side,
-	before [2]*storepb.Side) *storepb.Conversation {
+	before [2]*storepb.Side, now uint64) *storepb.Conversation {
 	if proto.Equal(own, before[0]) && proto.Equal(other, before[1]) {
 		return nil
 	}
-	rec.ContactVersion++
+	rec.ContactVersion = max(rec.ContactVersion+1, now*1000) // above all versions of a record that was lost
 	if !proto.Equal(ContactOf(own, other), ContactOf(before[0], before[1])) {
 		own.Version = rec.ContactVersion
 	}
@@ -168,14 +183,16 @@ func ContactOf(own, other *storepb.Side) *petrelv1.Contact {
 }
 
 // endRequests removes the request of a user who begins to block the other one, and hides that of the other one.
-// A block looks to the blocked user as if the request had been withdrawn.
-func endRequests(rec *storepb.Conversation, users []string, blocker string) {
+// A block looks to the blocked user as if the request had been withdrawn. The blocked user does not become a contact
+// again without a question: that would tell when the block ends.
+func endRequests(rec *storepb.Conversation, users []string, blocker string, now uint64) {
 	own, other := sideOfUser(rec, blocker), sideOfUser(rec, users[1-slices.Index(users, blocker)])
 	if own == nil || other == nil {
 		return
 	}
 	before := [2]*storepb.Side{proto.CloneOf(own), proto.CloneOf(other)}
 	withdraw(own)
+	own.AskedBack = own.ContactMs > 0
 	other.Hidden = other.AskedMs > 0
-	versionSides(rec, own, other, before)
+	versionSides(rec, own, other, before, now)
 }

@@ -66,7 +66,7 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 // one. rec may be nil. newest is the newest cursor of the blocker; zero: it has not moved lately, so b has
 // it.
 func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
-	newest Cursor) (*storepb.Conversation, bool) {
+	newest Cursor, now uint64) (*storepb.Conversation, bool) {
 	if rec == nil {
 		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
 	}
@@ -86,7 +86,7 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 		rec.Blocks[i] = b
 	}
 	if b.Blocked {
-		endRequests(rec, users, b.User)
+		endRequests(rec, users, b.User, now)
 	}
 	return rec, true
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"strconv"
 )
 
 // IDs derives ids of conversations from known names: the id of a direct conversation from its users, that of an
@@ -49,6 +51,14 @@ func (d *IDs) KeyedGroup(t Tenant, key string) ConvID { return d.derive(Group, t
 // A repeated request has the same id, so it creates no second group.
 func (d *IDs) RequestedGroup(a Account, request string) ConvID {
 	return d.derive(Group, a.Tenant, string(a.User), request)
+}
+
+// ContactEntry returns the client message id of the entry by which a user's inbox tells a change of contacts, of a
+// direct conversation and with this version. The id does not tell the version: gaps between versions would tell of
+// changes that the user does not see.
+func (d *IDs) ContactEntry(c Key, u User, version uint64) string {
+	id := d.derive(0, c.Tenant, string(c.Conv[:]), string(u), strconv.FormatUint(version, 10))
+	return hex.EncodeToString(id[1:])
 }
 
 // derive returns the SHA-256 of the key, kind, tenant and parts, cut to 15 bytes. It writes the length of each

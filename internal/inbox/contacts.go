@@ -3,12 +3,13 @@ package inbox
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -59,9 +60,9 @@ func addContactValue(c *petrelv1.Contact, name, value string) {
 }
 
 // contacts returns the entries for users of a direct conversation, those of the sides in a bit set, who see a change
-// of contacts with this version. An entry has the present state, and its id has the version. So a second consumer,
-// which may be behind, makes entries with the same ids, and never puts an older state after a newer one. With version
-// 0 it returns the newest entry of each side that has ever seen a change.
+// of contacts with this version. An entry has the present state, and its id follows from the version. So a second
+// consumer, which may be behind, makes entries with the same ids, and never puts an older state after a newer one.
+// With version 0 it returns the newest entry of each side that has ever seen a change.
 func (c *Consumer) contacts(ctx context.Context, key im.Key, version, sides uint64) ([]*conv.Send, error) {
 	rec, err := c.store.Conversation(ctx, key)
 	if err != nil {
@@ -76,7 +77,7 @@ func (c *Consumer) contacts(ctx context.Context, key im.Key, version, sides uint
 		change := &petrelv1.InboxSettings{User: seen.User, Values: contactValues(seen)}
 		s := c.entry(key, im.User(own.User),
 			&petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: change}}, 0)
-		s.Entry.ClientMsgId = fmt.Sprintf("%s:%d:contact", key.Conv, cmp.Or(version, own.Version))
+		s.Entry.ClientMsgId = c.convs.IDs().ContactEntry(key, im.User(own.User), cmp.Or(version, own.Version))
 		sends = append(sends, s)
 	}
 	return sends, nil
@@ -91,6 +92,34 @@ func ChangeContact(ctx context.Context, cs *conv.Convs, a im.Account, other im.U
 		Peer:    other,
 		Contact: &storepb.ContactChange{User: string(a.User), Act: uint32(act), Text: text, Full: full}})
 	return err
+}
+
+// SetContacts does an act of the back end for pairs of users, and returns their direct conversations when all changes
+// are durable. After an error some of them may be. Codes: those of ChangeContact.
+func SetContacts(ctx context.Context, cs *conv.Convs, t im.Tenant, pairs []*petrelv1.ContactPair,
+	act conv.ContactAct) (keys []im.Key, err error) {
+	results := make(chan conv.Result, len(pairs))
+	var sends []*conv.Send
+	for _, p := range pairs {
+		key := im.Key{Tenant: t, Conv: cs.IDs().Direct(t, im.User(p.User), im.User(p.Other))}
+		keys = append(keys, key)
+		sends = append(sends, &conv.Send{Conv: key, Peer: im.User(p.Other), Done: func(r conv.Result) { results <- r },
+			Contact: &storepb.ContactChange{User: p.User, Act: uint32(act)}})
+	}
+	var wakeUps fanout.WakeUps
+	cs.Submit(sends, &wakeUps)
+	wakeUps.Flush()
+	for range pairs {
+		select {
+		case r := <-results:
+			if r.Err != nil {
+				err = r.Err
+			}
+		case <-ctx.Done():
+			return nil, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+		}
+	}
+	return keys, err
 }
 
 // Contact returns what other is to a, from the record of their direct conversation.

@@ -73,6 +73,11 @@ func TestLateConsumerWritesNoFormerContact(t *testing.T) {
 		at := fmt.Sprint(time.Now().UnixMilli())
 		w.kill() // both changes come before a consumer sees them
 		w.contact("alice", "bob", conv.ContactAsk, "")
+		key := im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+		first, err := w.store.Conversation(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.contact("alice", "bob", conv.ContactWithdraw, "")
 		w.consume()
 		w.settle()
@@ -80,8 +85,8 @@ func TestLateConsumerWritesNoFormerContact(t *testing.T) {
 		w.wantInbox("alice", none, none)
 		former := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{User: "bob",
 			Values: map[string]string{inbox.SentName: at}}}}
-		_, err := inbox.Write(t.Context(), w.convs, im.Account{Tenant: im.DefaultTenant, User: "alice"}, former,
-			fmt.Sprintf("%s:1:contact", w.convs.IDs().Direct(im.DefaultTenant, "alice", "bob")))
+		_, err = inbox.Write(t.Context(), w.convs, im.Account{Tenant: im.DefaultTenant, User: "alice"}, former,
+			w.convs.IDs().ContactEntry(key, "alice", first.ContactVersion))
 		if im.CodeOf(err) != im.CodeConflict {
 			t.Errorf("the former state is written: %v", err)
 		}

@@ -54,7 +54,7 @@ type part struct {
 // The lists in memory take at most keptBytes; each counts as at least minKept.
 const (
 	keepFrom  = 500
-	keepBytes = 256 << 10
+	keepBytes = 32 << 10
 	keptBytes = 16 << 20
 	minKept   = 4 << 10
 

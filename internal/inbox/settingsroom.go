@@ -29,7 +29,7 @@ type sums struct {
 // change brings the sums up to date with s, the new value of its name. before has the sizes of the subject of s,
 // and gets the new one. change subtracts the size of the former value from set.
 func (m *sums) change(before sizes, s *setting, set *int) {
-	some := before.own() > 0
+	some := before.own(s.subject) > 0
 	if size, ok := before[nameHash(s.name)]; ok {
 		former := s.bytes() - len(s.value) + size
 		m.add(s, -1, -former)
@@ -38,7 +38,7 @@ func (m *sums) change(before sizes, s *setting, set *int) {
 	if before.note(s); s.value != "" {
 		m.add(s, 1, s.bytes())
 	}
-	switch now := before.own() > 0; {
+	switch now := before.own(s.subject) > 0; {
 	case s.user == "" || now == some:
 	case now:
 		m.users++
@@ -76,9 +76,12 @@ func (z sizes) note(s *setting) {
 	}
 }
 
-// own returns how many settings ChangeSettings has made: all but those of contacts.
-func (z sizes) own() int {
+// own returns how many settings of a subject ChangeSettings has made: all but those of contacts.
+func (z sizes) own(of subject) int {
 	n := len(z)
+	if of.user == "" {
+		return n
+	}
 	for _, h := range contactHashes {
 		if _, ok := z[h]; ok {
 			n--
@@ -95,13 +98,14 @@ func nameHash(name string) uint64 { return siphash.Hash(0x70657472656c, 0, []byt
 
 // Room has the sums for the limits of a change of settings.
 type Room struct {
+	about subject
 	of    sizes
 	Users int // other users who have settings
 	Bytes int // that all settings but those of contacts take: their texts, and 100 for each
 }
 
 // Names returns how many settings the subject of the change has, without those of contacts.
-func (r *Room) Names() int { return r.of.own() }
+func (r *Room) Names() int { return r.of.own(r.about) }
 
 // Size returns how many bytes the value of a name has, and whether it has one.
 func (r *Room) Size(name string) (bytes int, set bool) {
@@ -123,7 +127,7 @@ func (y *Syncer) SettingsRoom(ctx context.Context, a im.Account, conv, user stri
 				known.note(s)
 			}
 		}
-		room = &Room{of: known, Users: l.sums.users, Bytes: l.sums.bytes - l.sums.contactBytes}
+		room = &Room{about: of, of: known, Users: l.sums.users, Bytes: l.sums.bytes - l.sums.contactBytes}
 		return nil
 	})
 	return room, err

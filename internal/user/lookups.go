@@ -83,8 +83,8 @@ func (us *Users) records(ctx context.Context, t im.Tenant, users []im.User) ([]*
 }
 
 // Acquaintances tells of each of some users whether a reader may ask for their profile without a look-up: they are
-// in a conversation (in; the zero key: none) that the reader is in too, or have a direct conversation with the reader.
-// It takes two point reads for each of them at most. Spec: P-14.4.
+// in a conversation (in; the zero key: none) that the reader is in too, have a direct conversation with the reader, or
+// are contacts of the reader or have asked to be. It takes three point reads for each of them at most. Spec: P-14.4.
 func (us *Users) Acquaintances(ctx context.Context, reader im.Account, in im.Key, users []im.User) ([]bool, error) {
 	shared := false
 	if in != (im.Key{}) {
@@ -110,7 +110,14 @@ func (us *Users) Acquaintances(ctx context.Context, reader im.Account, in im.Key
 		}
 		direct := im.Key{Tenant: reader.Tenant, Conv: us.ids.Direct(reader.Tenant, reader.User, u)}
 		m, err := us.store.Member(ctx, direct, reader.User)
-		all[i] = m != nil
+		if all[i] = m != nil; m != nil || err != nil {
+			return err
+		}
+		rec, err := us.store.Conversation(ctx, direct)
+		for _, side := range rec.GetSides() { // a contact of the reader, or somebody whose request the reader sees
+			asks := side.User == string(u) && side.AskedMs > 0 && !side.Hidden
+			all[i] = all[i] || side.User == string(reader.User) && side.ContactMs > 0 || asks
+		}
 		return err
 	})
 }

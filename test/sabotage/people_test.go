@@ -107,7 +107,7 @@ var peopleRules = []rule{
 	{
 		name:    "requests-pass-each-other",
 		holds:   "requests that cross make contacts",
-		patches: []patch{{"internal/conv/contact.go", `case !blocked && (other.ContactMs > 0 || other.AskedMs > 0):`, `case !blocked && other.ContactMs > 0:`}},
+		patches: []patch{{"internal/conv/contact.go", `case !blocked && other.AskedMs > 0:`, `case !blocked && other.AskedMs > 0 && false:`}},
 		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{
@@ -121,19 +121,19 @@ var peopleRules = []rule{
 	{
 		name:    "ask-again-at-once",
 		holds:   "requests after a refusal stay hidden for a week",
-		patches: []patch{{"internal/conv/contact.go", `blocked || lately || ch.Full`, `blocked || lately && false || ch.Full`}},
+		patches: []patch{{"internal/conv/contact.go", `ch.Full || isWithin(refusedFor, other.RefusedMs, now)`, `ch.Full`}},
 		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{
 		name:    "ask-a-blocker",
 		holds:   "a user sees no request of somebody whom they block",
-		patches: []patch{{"internal/conv/contact.go", `own.AskedMs, own.Hidden = now, blocked ||`, `own.AskedMs, own.Hidden = now, blocked && false ||`}},
+		patches: []patch{{"internal/conv/contact.go", `own.Hidden = blocked || ch.Full`, `own.Hidden = ch.Full`}},
 		guards:  []guard{{"internal/conv", "^TestABlockedUserSeesTheContactsOfSilence$"}},
 	},
 	{
 		name:    "block-beside-requests",
 		holds:   "a block ends the requests that wait",
-		patches: []patch{{"internal/conv/withheld.go", `		endRequests(rec, users, b.User)`, `		_ = endRequests`}},
+		patches: []patch{{"internal/conv/withheld.go", `		endRequests(rec, users, b.User, now)`, `		_ = endRequests`}},
 		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{
@@ -163,7 +163,7 @@ var peopleRules = []rule{
 	{
 		name:    "contacts-without-bounds",
 		holds:   "a user has a bounded number of contacts",
-		patches: []patch{{"internal/api/contacts.go", `case own.Contacts+own.Sent >= maxContacts &&`, `case false &&`}},
+		patches: []patch{{"internal/api/contacts.go", `case own.Contacts+own.Sent >= maxContacts:`, `case false:`}},
 		guards:  []guard{{"internal/api", "^TestBoundsOfContacts$"}},
 	},
 	{
@@ -195,5 +195,23 @@ var peopleRules = []rule{
 		holds:   "a request to a stranger is a look-up",
 		patches: []patch{{"internal/api/contacts.go", `	if !known {`, `	if !known && false {`}},
 		guards:  []guard{{"test/authz", "^TestTriesAtNamesAreCountedTogether$"}},
+	},
+	{
+		name:    "come-back-after-a-block",
+		holds:   "who was blocked comes back by a request, so nobody learns when a block ends",
+		patches: []patch{{"internal/conv/contact.go", `	own.AskedBack = own.ContactMs > 0`, ``}},
+		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:    "refuse-too-late",
+		holds:   "a refusal between two requests of the same user counts",
+		patches: []patch{{"internal/conv/contact.go", `if former && (own.ContactMs == 0 || asked) {`, `if former && asked {`}},
+		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:    "ask-and-withdraw-fast",
+		holds:   "who has withdrawn a request waits before the next one",
+		patches: []patch{{"internal/conv/contact.go", `case isWithin(askAgain, own.WithdrewMs, now):`, `case false && isWithin(askAgain, own.WithdrewMs, now):`}},
+		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 }

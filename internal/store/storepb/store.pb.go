@@ -39,7 +39,7 @@ type Conversation struct {
 	FormerTitles   []*FormerTitle         `protobuf:"bytes,13,rep,name=former_titles,json=formerTitles,proto3" json:"former_titles,omitempty"`        // of a group, oldest first, the newest 8
 	Wrote          uint32                 `protobuf:"varint,12,opt,name=wrote,proto3" json:"wrote,omitempty"`                                         // of a direct conversation: bit 0 is set once participants[0] has sent a message, bit 1 for participants[1]
 	Sides          []*Side                `protobuf:"bytes,14,rep,name=sides,proto3" json:"sides,omitempty"`                                          // of a direct conversation, at most one of each user
-	ContactVersion uint64                 `protobuf:"varint,15,opt,name=contact_version,json=contactVersion,proto3" json:"contact_version,omitempty"` // how often the sides have changed
+	ContactVersion uint64                 `protobuf:"varint,15,opt,name=contact_version,json=contactVersion,proto3" json:"contact_version,omitempty"` // rises with each change of the sides; Unix microseconds, at least
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -435,13 +435,15 @@ func (x *Block) GetOnlineMs() uint64 {
 type Side struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	ContactMs     uint64                 `protobuf:"varint,2,opt,name=contact_ms,json=contactMs,proto3" json:"contact_ms,omitempty"` // since when user has the other one as a contact; 0: user has not
-	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                         // what user calls the other one
-	AskedMs       uint64                 `protobuf:"varint,4,opt,name=asked_ms,json=askedMs,proto3" json:"asked_ms,omitempty"`       // when user asked; 0: no request waits
-	Greeting      string                 `protobuf:"bytes,5,opt,name=greeting,proto3" json:"greeting,omitempty"`                     // of the request
-	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"`                        // the other one does not see the request: they have refused it, or block user
-	RefusedMs     uint64                 `protobuf:"varint,7,opt,name=refused_ms,json=refusedMs,proto3" json:"refused_ms,omitempty"` // when user refused a request of the other one last
-	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`                      // contact_version of the last change that user sees
+	ContactMs     uint64                 `protobuf:"varint,2,opt,name=contact_ms,json=contactMs,proto3" json:"contact_ms,omitempty"`    // since when user has the other one as a contact; 0: user has not
+	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                            // what user calls the other one
+	AskedMs       uint64                 `protobuf:"varint,4,opt,name=asked_ms,json=askedMs,proto3" json:"asked_ms,omitempty"`          // when user asked; 0: no request waits
+	Greeting      string                 `protobuf:"bytes,5,opt,name=greeting,proto3" json:"greeting,omitempty"`                        // of the request
+	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"`                           // the other one does not see the request: they have refused it, or block user
+	RefusedMs     uint64                 `protobuf:"varint,7,opt,name=refused_ms,json=refusedMs,proto3" json:"refused_ms,omitempty"`    // when user refused a request of the other one last
+	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`                         // contact_version of the last change that user sees
+	WithdrewMs    uint64                 `protobuf:"varint,9,opt,name=withdrew_ms,json=withdrewMs,proto3" json:"withdrew_ms,omitempty"` // when user withdrew a request last
+	AskedBack     bool                   `protobuf:"varint,10,opt,name=asked_back,json=askedBack,proto3" json:"asked_back,omitempty"`   // user has blocked the other one since they became contacts: they come back by a request only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -530,6 +532,20 @@ func (x *Side) GetVersion() uint64 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *Side) GetWithdrewMs() uint64 {
+	if x != nil {
+		return x.WithdrewMs
+	}
+	return 0
+}
+
+func (x *Side) GetAskedBack() bool {
+	if x != nil {
+		return x.AskedBack
+	}
+	return false
 }
 
 // ContactChange changes the sides of a direct conversation.
@@ -852,7 +868,7 @@ type FeedItem struct {
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
 	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // rows from, from+1, … from+count-1
-	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles, 512 peers, 1024 contacts: from is the contact_version of the first change, bit i of count is set if sides[i] sees one
+	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks, 64 blocks, 128 compacted, 256 titles, 512 peers, 1024 contacts: from is the contact_version after the changes, bit i of count is set if sides[i] sees one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3735,7 +3751,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tdelivered\x18\x04 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\a \x01(\x04R\x04read\x12\x17\n" +
 	"\alast_ms\x18\x05 \x01(\x04R\x06lastMs\x12\x1b\n" +
-	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\xd9\x01\n" +
+	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\x99\x02\n" +
 	"\x04Side\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
@@ -3746,7 +3762,12 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06hidden\x18\x06 \x01(\bR\x06hidden\x12\x1d\n" +
 	"\n" +
 	"refused_ms\x18\a \x01(\x04R\trefusedMs\x12\x18\n" +
-	"\aversion\x18\b \x01(\x04R\aversion\"]\n" +
+	"\aversion\x18\b \x01(\x04R\aversion\x12\x1f\n" +
+	"\vwithdrew_ms\x18\t \x01(\x04R\n" +
+	"withdrewMs\x12\x1d\n" +
+	"\n" +
+	"asked_back\x18\n" +
+	" \x01(\bR\taskedBack\"]\n" +
 	"\rContactChange\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03act\x18\x02 \x01(\rR\x03act\x12\x12\n" +

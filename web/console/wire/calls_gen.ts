@@ -141,8 +141,8 @@ export interface Calls {
   readonly 'petrel.v1.AdminService/SetProfiles': readonly [wire.SetProfilesRequestJson, wire.SetProfilesResponseJson]
   /**
    * SetContacts makes pairs of users contacts of each other, or ends that, and removes
-   * their requests. It asks nobody. A pair that is so already stays as it is. Pairs before
-   * the one that fails are set. Clause P-14.10. Errors: invalid, no_user.
+   * their requests. It asks nobody. A pair that is so already stays as it is. After an
+   * error some pairs are set: repeat the call. Clause P-14.10. Errors: invalid, no_user.
    * Scope: users.
    */
   readonly 'petrel.v1.AdminService/SetContacts': readonly [wire.SetContactsRequestJson, wire.SetContactsResponseJson]

@@ -340,8 +340,8 @@ type AdminServiceClient interface {
 	// Scope: users.
 	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
 	// SetContacts makes pairs of users contacts of each other, or ends that, and removes
-	// their requests. It asks nobody. A pair that is so already stays as it is. Pairs before
-	// the one that fails are set. Clause P-14.10. Errors: invalid, no_user.
+	// their requests. It asks nobody. A pair that is so already stays as it is. After an
+	// error some pairs are set: repeat the call. Clause P-14.10. Errors: invalid, no_user.
 	// Scope: users.
 	SetContacts(context.Context, *connect.Request[petrelv1.SetContactsRequest]) (*connect.Response[petrelv1.SetContactsResponse], error)
 	// ListContacts lists the contacts and requests of a user, in pages of about 64 KiB.
@@ -1287,8 +1287,8 @@ type AdminServiceHandler interface {
 	// Scope: users.
 	SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error)
 	// SetContacts makes pairs of users contacts of each other, or ends that, and removes
-	// their requests. It asks nobody. A pair that is so already stays as it is. Pairs before
-	// the one that fails are set. Clause P-14.10. Errors: invalid, no_user.
+	// their requests. It asks nobody. A pair that is so already stays as it is. After an
+	// error some pairs are set: repeat the call. Clause P-14.10. Errors: invalid, no_user.
 	// Scope: users.
 	SetContacts(context.Context, *connect.Request[petrelv1.SetContactsRequest]) (*connect.Response[petrelv1.SetContactsResponse], error)
 	// ListContacts lists the contacts and requests of a user, in pages of about 64 KiB.
