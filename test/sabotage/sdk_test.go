@@ -30,7 +30,7 @@ var sdkRules = []rule{
 		name:  "ask-later-users-at-once",
 		holds: "users without a look-up are asked for after the wait",
 		patches: []patch{{"sdk/go/profiles.go", `c.askProfileAt(p, until)
-			continue`, `c.askProfileAt(p, until.Add(c.now.Sub(until)))
+			continue`, `c.askProfileAt(p, until.Add(time.Second+c.now.Sub(until)))
 			continue`}},
 		guards: []guard{{"sdk/go", "^TestLaterAndUnknownUsers$"}},
 	},
