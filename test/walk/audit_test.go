@@ -193,9 +193,10 @@ func (d *device) differs(t *truth) string {
 	return ""
 }
 
-// outline is what is compared of a conversation.
+// outline is what is compared of a conversation. The server tells versions of profiles to capable clients only, which the
+// audit is not.
 func outline(v petrel.Conversation) petrel.Conversation {
-	v.Last, v.Typing, v.Receipts, v.Personal = nil, nil, nil, petrel.Personal{}
+	v.Last, v.Typing, v.Receipts, v.Personal, v.PeerProfile = nil, nil, nil, petrel.Personal{}, ""
 	if len(v.Mentions) == 0 {
 		v.Mentions = nil
 	}
