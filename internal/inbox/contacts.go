@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What two users are to each other is in the record of their direct conversation (conv/contact.go). The consumer of
-// its feed carries what each of them sees of it into their inbox: as settings of the other user, one of these names
+// The record of a direct conversation says what its two users are to each other (conv/contact.go). The consumer of its
+// feed carries what each of them sees of it into their inbox: as settings of the other user, one of these names
 // with a value. So it reaches all devices as settings do. A value is a time in Unix milliseconds, and after a blank the
 // remark or the greeting. Spec: P-14.7.
 const (
