@@ -308,7 +308,7 @@ var convRules = []rule{
 		name:  "forget-dedupe",
 		holds: "a repeat is found, however long ago it was sent",
 		patches: []patch{
-			{"internal/conv/load.go", `c.log.tail.from = at.head`, `c.log.tail.from = 0`},
+			{"internal/conv/dedupe.go", `if s.After < l.tail.from {`, `if false {`},
 			{"internal/conv/dedupe.go", `if l.tail.find(0, id.hash, match) || failure != nil {`, `if l.tail.find(0, id.hash, match) || true {`},
 		},
 		guards: []guard{
