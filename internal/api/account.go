@@ -37,7 +37,7 @@ func (s *Server) UpdateAccount(ctx context.Context, r *petrelv1.UpdateAccountReq
 	if err == nil {
 		s.o.UserChanged(a)
 	}
-	return ownAccount(i, p, err)
+	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // SetAddPolicy sets who may add the caller to groups. Spec: P-8.8.
@@ -65,12 +65,25 @@ func (s *Server) SetPresencePolicy(ctx context.Context,
 	return s.withProfile(ctx, a, info, err)
 }
 
+// SetFirstMessages sets what becomes of first messages to the caller. Spec: P-14.11.
+func (s *Server) SetFirstMessages(ctx context.Context, r *petrelv1.SetFirstMessagesRequest) (*petrelv1.Account, error) {
+	a := identity(ctx).Account
+	i, err := s.users.SetFirstMessages(ctx, a, user.FirstMessages(r.FirstMessages))
+	return s.withProfile(ctx, a, i, err)
+}
+
 // ownAccount returns the caller's account, with the fields that others do not see.
-func ownAccount(i user.Info, p user.Profile, err error) (*petrelv1.Account, error) {
+func (s *Server) ownAccount(ctx context.Context, a im.Account, i user.Info, p user.Profile,
+	err error) (*petrelv1.Account, error) {
 	if err != nil {
 		return nil, err
 	}
 	res := account(i, p)
+	rule, err := s.users.FirstMessageRule(ctx, a.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	res.FirstMessages, res.FirstMessagesDefault = petrelv1.FirstMessages(i.First), petrelv1.FirstMessages(rule)
 	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy),
 		petrelv1.ForwardPolicy(i.Forwards), petrelv1.PresencePolicy(i.Presence)
 	return res, nil
@@ -82,7 +95,7 @@ func (s *Server) withProfile(ctx context.Context, a im.Account, i user.Info, err
 	if err == nil {
 		p, err = s.users.Own(ctx, a)
 	}
-	return ownAccount(i, p, err)
+	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // ChangePassword changes the caller's password. It voids the tokens of all their other devices, and ends the

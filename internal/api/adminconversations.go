@@ -89,6 +89,7 @@ func (s *Server) SendAs(ctx context.Context, t im.Tenant, r *petrelv1.SendAsRequ
 	if e != nil {
 		return nil, e
 	}
+	send.BackEnd = true
 	res, err := s.submit(ctx, send)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// The bounds of contacts. Spec: P-14.9.
+// These are the bounds of contacts. Spec: P-14.9.
 const (
 	maxContacts = 5000
 	maxSent     = 100  // requests of a user that wait
@@ -128,6 +128,16 @@ func (s *Server) SetRemark(ctx context.Context, r *petrelv1.SetRemarkRequest) (*
 	return s.changeContact(ctx, im.User(r.User), conv.ContactRemark, strings.TrimSpace(r.Remark))
 }
 
+// AcceptMessages accepts the messages of a user. Spec: P-14.12.
+func (s *Server) AcceptMessages(ctx context.Context, r *petrelv1.ContactRequest) (*petrelv1.Contact, error) {
+	return s.changeContact(ctx, im.User(r.User), conv.ContactAcceptMessages, "")
+}
+
+// RefuseMessages refuses the first messages of a user, and tells nobody. Spec: P-14.12.
+func (s *Server) RefuseMessages(ctx context.Context, r *petrelv1.ContactRequest) (*petrelv1.Contact, error) {
+	return s.changeContact(ctx, im.User(r.User), conv.ContactRefuseMessages, "")
+}
+
 // changeContact does what a user asks for, one act of each user on this node at a time, so that acts that come
 // together do not exceed the bounds. Codes: invalid, no_contact, forbidden, too_many_contacts, overloaded.
 func (s *Server) changeContact(ctx context.Context, other im.User, act conv.ContactAct,
@@ -136,7 +146,9 @@ func (s *Server) changeContact(ctx context.Context, other im.User, act conv.Cont
 	if err := checkOther(a, other); err != nil {
 		return nil, err
 	}
-	if act != conv.ContactRemark {
+	switch act {
+	case conv.ContactRemark, conv.ContactAcceptMessages, conv.ContactRefuseMessages: // each user's own
+	default:
 		if err := s.users.MayChangeContacts(ctx, a.Tenant); err != nil {
 			return nil, err
 		}

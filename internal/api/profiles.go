@@ -128,6 +128,12 @@ func without(users []im.User, left []string) (rest []im.User) {
 	return rest
 }
 
+// SetFirstMessageRule sets what becomes of first messages in a tenant. Spec: P-14.11.
+func (s *Server) SetFirstMessageRule(ctx context.Context,
+	r *petrelv1.SetFirstMessageRuleRequest) (*petrelv1.TenantInfo, error) {
+	return tenantInfo(s.users.SetFirstMessageRule(ctx, r.Tenant, user.FirstMessages(r.FirstMessages)))
+}
+
 // SetProfileRules sets which fields of profiles only the back end changes. Spec: P-14.6.
 func (s *Server) SetProfileRules(ctx context.Context,
 	r *petrelv1.SetProfileRulesRequest) (*petrelv1.TenantInfo, error) {

@@ -40,6 +40,6 @@ func (s *Server) CreateInvitation(ctx context.Context,
 func tenantInfo(i user.TenantInfo, err error) (*petrelv1.TenantInfo, error) {
 	return &petrelv1.TenantInfo{
 		Tenant: i.Name, Registration: petrelv1.Registration(i.Set), Effective: petrelv1.Registration(i.Effective),
-		StrictIds: i.StrictIDs, Managed: i.Managed,
+		StrictIds: i.StrictIDs, Managed: i.Managed, FirstMessages: petrelv1.FirstMessages(i.First),
 	}, err
 }

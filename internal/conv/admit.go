@@ -21,6 +21,7 @@ const MaxTitle = 256
 // also those of the same batch.
 type admission struct {
 	find     func(ctx context.Context, by im.Account, users []im.User, adding bool) error // Options.LookUp
+	first    func(ctx context.Context, to im.Account) (uint32, error)                     // Options.FirstMessages
 	ids      *im.IDs
 	now      uint64 // Unix milliseconds
 	rewriter *rewriter
@@ -52,6 +53,10 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 		refusal := p.Refusal
 		return nil, &refusal
 	}
+	in, refusal := in.afterFirst(from, s, a.now)
+	if refusal != nil {
+		return nil, refusal
+	}
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Members:
 		return a.changeMembers(c, s, body.Members)
@@ -70,10 +75,10 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 }
 
 // withWriter returns i with a bit that u has sent a message, if u is a user of a direct conversation; otherwise i
-// itself. By the message, u lets the other user see whether u is online. Spec: P-13.6.
+// itself. By the message, u lets the other user see whether u is online, unless it is not accepted. Spec: P-13.6.
 func (i *info) withWriter(u im.User) *info {
 	side := sideOf(i.record, u)
-	if side < 0 || i.record.Wrote&(1<<side) != 0 {
+	if side < 0 || i.record.Wrote&(1<<side) != 0 || i.isApart() {
 		return i
 	}
 	record := proto.CloneOf(i.record)
@@ -317,6 +322,9 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 		was := c.log.info.record
 		in.record.Blocks, in.record.Sides = was.GetBlocks(), was.GetSides()
 		in.record.ContactVersion = was.GetContactVersion()
+		if in, err = a.firstMessage(c, s, in); err != nil {
+			return nil, err
+		}
 		in = in.withWriter(from)
 	case p.List && from == "" && s.Peer != "":
 		in = inbox(s.Peer)
@@ -329,6 +337,19 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 	}
 	in.record.CreatedMs = a.now
 	return in, nil
+}
+
+// firstMessage returns the info of a new direct conversation after the first message. What the back end sends is no
+// message of a stranger.
+func (a *admission) firstMessage(c *conv, s *Send, in *info) (*info, error) {
+	if a.first == nil || s.BackEnd || s.Peer == im.User(s.Entry.From) {
+		return in, nil
+	}
+	first, err := a.first(context.Background(), im.Account{Tenant: c.key.Tenant, User: s.Peer})
+	if err != nil {
+		return nil, err
+	}
+	return in.withFirst(s.Peer, first, a.now), nil
 }
 
 // direct returns the info of a new direct conversation of two users, who may be the same. It copies the

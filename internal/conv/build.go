@@ -94,6 +94,9 @@ func (bu *builder) conversation(w *work) {
 	contacts := uint32(0)
 	if was := known.record.GetContactVersion(); c.log.info.record.GetContactVersion() != was {
 		contacts = FeedContacts
+		if c.log.info.record.Wrote != known.record.GetWrote() { // by an answer without a row
+			contacts |= FeedPeers
+		}
 		b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:],
 			From: c.log.info.record.ContactVersion, Count: sidesThatSee(c.log.info.record, was+1), Kinds: contacts})
 	}
@@ -379,7 +382,7 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	if s.Entry.GetEdit() != nil {
 		head.Flags |= store.RowEdit
 	}
-	withheld := len(next.record.Blocks) > 0 && bu.withhold(c, s, &head)
+	withheld := next.mayWithhold() && bu.withhold(c, s, &head)
 	setHidden(&head, l.hidden)
 	wirePart := b.add(c.key, head, &s.Entry)
 	l.tail.add(id.hash)
@@ -436,30 +439,34 @@ func (bu *builder) mention(c *conv, s *Send, next *info) *mentioning {
 		}
 		return nil
 	}
-	if s.Entry.Rel == nil || next.blocker(from) != "" {
+	if s.Entry.Rel == nil || next.deafTo(from) != "" {
 		return nil
 	}
 	return mention(c, next, from, s.Entry.Rel, q, bu.b.pos())
 }
 
 // withhold marks the row of s as withheld if only its sender may read it, and reports whether it did. s has its
-// seq already. If the message counts as unread, withhold adds it to the hidden ones of the other user. A recall
-// of a message that both may read is for both. Spec: P-5.4.
+// seq already. If the message would count as unread, withhold adds it to the hidden ones of the other user, as it does
+// with messages that wait. A recall of a message that both may read is for both. Spec: P-5.4, P-14.12.
 func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
-	from := im.User(s.Entry.From)
-	blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""
-	if from == "" || !blocked && !bu.rewriter.withholds(s) {
+	from, in := im.User(s.Entry.From), c.log.info
+	if from == "" {
 		return false
 	}
-	head.Flags |= store.RowWithheld
+	withheld := s.Entry.GetRecall() == nil && in.isWithheld(from) || bu.rewriter.withholds(s)
+	if withheld {
+		head.Flags |= store.RowWithheld
+	} else if !in.isWaiting(from) {
+		return false
+	}
 	switch s.Entry.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
 		if besideMain(s.Entry.Rel) {
 			break
 		}
-		c.log.hidden = c.log.hidden.with(1 - sideOf(c.log.info.record, from))
+		c.log.hidden = c.log.hidden.with(1 - sideOf(in.record, from))
 	}
-	return true
+	return withheld
 }
 
 // inboxKind returns the kinds of an inbox entry in the feed, beside FeedInbox; 0: there are none.

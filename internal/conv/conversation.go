@@ -103,16 +103,35 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 	return nil
 }
 
-// blocker returns the user who blocks u in a direct conversation; "": nobody does.
-func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser()) }
+// mayWithhold reports whether rows of the conversation may be withheld, or count for one user only.
+func (i *info) mayWithhold() bool { return len(i.record.GetBlocks())+len(i.record.GetSides()) > 0 }
+
+// isWithheld reports whether messages of u do not reach the other user of a direct conversation.
+func (i *info) isWithheld(u im.User) bool {
+	_, other := i.sides(u)
+	return other.GetFirst() > FirstWaits || i.blockOf(u) != nil
+}
+
+// deafTo returns the other user of a direct conversation if signals, reactions and mentions of u do not reach them: they
+// block u, or first messages of one of the two are not accepted. "": they do.
+func (i *info) deafTo(u im.User) im.User {
+	if b := i.blockOf(u); b != nil {
+		return im.User(b.User)
+	}
+	if side := sideOf(i.record, u); side >= 0 && i.isApart() {
+		return im.User(i.record.Participants[1-side])
+	}
+	return ""
+}
 
 // receipt returns the cursor of another user as u may see it; at is the real one. In a direct conversation,
 // the cursor of a user who blocks u stays where it was when the block began. The cursor is zero if its user
 // has read nothing, and in a direct conversation has written nothing: a delivered cursor alone would tell
-// strangers when a device is online. hidden: u gets no receipts of this user. Spec: P-5.4, P-8.6.
+// strangers when a device is online. It is zero while first messages are not accepted. hidden: u gets no receipts of
+// this user. Spec: P-5.4, P-8.6, P-14.12.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	side := sideOf(i.record, u)
-	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) {
+	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) || i.isApart() {
 		return Cursor{}, true
 	}
 	if b := i.blockOf(u); b != nil {
@@ -141,9 +160,9 @@ func (c *conv) known(u im.User) bool {
 
 func (c *conv) Keep(n int32) { c.kept.Add(n) }
 
-func (c *conv) Standing(u im.User) (head im.Seq, blocker im.User) {
+func (c *conv) Standing(u im.User) (head im.Seq, deaf im.User) {
 	at, in := c.published()
-	return at.head, in.blocker(u)
+	return at.head, in.deafTo(u)
 }
 
 func (c *conv) Audience() (members []im.User, mayRead func(u im.User, q im.Seq) bool) {

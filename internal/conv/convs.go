@@ -37,7 +37,8 @@
 //     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must
 //     not learn that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (the rows that a block hides), contact.go
-//     (what two users are to each other), usercursor.go, members.go, thread.go, dedupehashes.go
+//     (contacts and their requests), firstmessage.go (messages of strangers), sides.go (what two
+//     users are to each other), usercursor.go, members.go, thread.go, dedupehashes.go
 //     (the hashes that find repeats).
 //   - The base of all others: inboxlag.go, sharedresources.go (the loaders, budgets and counters
 //     of a node), options.go, send.go, relations.go (the entries and users to which a message

@@ -20,6 +20,10 @@ type Options struct {
 	// users from trying names. nil: every user exists.
 	LookUp func(ctx context.Context, by im.Account, users []im.User, adding bool) error
 
+	// FirstMessages returns what becomes of first messages to a user: a First constant; 0: what becomes of any message.
+	// nil: 0 for all. Spec: P-14.11.
+	FirstMessages func(ctx context.Context, to im.Account) (uint32, error)
+
 	// How long after the time of a message its sender may edit and recall it. 0: 24 hours; below 0: for ever.
 	EditWindow, RecallWindow time.Duration
 

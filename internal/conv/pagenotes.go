@@ -86,7 +86,7 @@ func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u 
 // both see it.
 func (r *reader) withheldFrom(ctx context.Context, c *conv, in *info, q im.Seq, u im.User) (im.User, error) {
 	side := sideOf(in.record, u)
-	if len(in.record.GetBlocks()) == 0 || side < 0 || len(in.record.Participants) < 2 {
+	if !in.mayWithhold() || side < 0 || len(in.record.Participants) < 2 {
 		return "", nil
 	}
 	other := im.User(in.record.Participants[1-side])

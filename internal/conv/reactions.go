@@ -61,6 +61,9 @@ func (re *reactions) change(ctx context.Context, by Query, x *note.Change) (*pet
 	if err = re.reader.noteTarget(ctx, c, at, in, by.User, x.Seq, x.Removed); err == nil && in.record.Frozen {
 		err = &im.Error{Code: im.CodeFrozen} // P-8.12
 	}
+	if own, _ := in.sides(by.User); err == nil && own.GetFirst() > FirstOpen { // a note would show that they were read
+		err = im.Errorf(im.CodeForbidden, "accept the messages before you react to one") // P-14.12
+	}
 	if err == nil && x.Emoji == "" {
 		err = re.mayPin(ctx, c, at, in, x)
 	}
@@ -139,7 +142,7 @@ func (re *reactions) Reactions(ctx context.Context, by Query,
 // dropWithheld removes the reactions to an entry that are withheld from u. Spec: P-5.4.
 func (re *reactions) dropWithheld(ctx context.Context, c *conv, in *info, u im.User, q im.Seq,
 	found map[im.User][]string) error {
-	if len(in.record.Blocks) == 0 {
+	if !in.mayWithhold() {
 		return nil
 	}
 	notes, err := re.notes.Between(ctx, c.key, q, q)

@@ -47,6 +47,8 @@ type Send struct {
 	// no_contact, forbidden. Spec: P-14.8.
 	Contact *storepb.ContactChange
 
+	BackEnd bool // the back end sends it for its sender
+
 	// Asked says that an owner on another node got s before, and may still store it: a refusal here
 	// settles nothing. Spec: P-4.8.
 	Asked bool

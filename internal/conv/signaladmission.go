@@ -71,7 +71,7 @@ func (si *signaller) recipients(c *conv, s *Signal) (*fanout.Signal, []im.User) 
 	switch {
 	case in.members.Role(from) == 0:
 		to = nil
-	case in.blocker(from) != "": // the sender's own devices still get it. Spec: P-5.4
+	case in.deafTo(from) != "": // the sender's own devices still get it. Spec: P-5.4
 		to = []im.User{from}
 	}
 	if typing { // it tells the sender's own devices nothing

@@ -86,7 +86,7 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 		rec.Blocks[i] = b
 	}
 	if b.Blocked {
-		endRequests(rec, users, b.User, now)
+		endRequests(rec, b.User, now)
 	}
 	return rec, true
 }

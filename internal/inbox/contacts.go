@@ -23,10 +23,14 @@ const (
 	ContactName  = "contact"          // since when; the remark
 	SentName     = "contact_sent"     // when the user asked; the greeting
 	ReceivedName = "contact_received" // when the other one asked; the greeting
+	MessagesName = "first_messages"   // when the other one wrote; refused
 )
 
+// refusedWord is the text of MessagesName after the user has refused the messages.
+const refusedWord = "refused"
+
 // contactNames are the names of settings of users that only changes of contacts write.
-var contactNames = []string{ContactName, SentName, ReceivedName}
+var contactNames = []string{ContactName, SentName, ReceivedName, MessagesName}
 
 // IsContactName reports whether users may not change the setting of another user with this name.
 func IsContactName(name string) bool { return slices.Contains(contactNames, name) }
@@ -38,8 +42,12 @@ func contactValues(c *petrelv1.Contact) map[string]string {
 		}
 		return strings.TrimSuffix(strconv.FormatUint(ms, 10)+" "+text, " ")
 	}
+	refused := ""
+	if c.MessagesRefused {
+		refused = refusedWord
+	}
 	return map[string]string{ContactName: value(c.SinceMs, c.Remark), SentName: value(c.SentMs, c.Greeting),
-		ReceivedName: value(c.ReceivedMs, c.Greeting)}
+		ReceivedName: value(c.ReceivedMs, c.Greeting), MessagesName: value(c.MessagesMs, refused)}
 }
 
 // addContactValue notes in c the value of a setting that contactValues has made.
@@ -53,6 +61,9 @@ func addContactValue(c *petrelv1.Contact, name, value string) {
 		c.SentMs = ms
 	case ReceivedName:
 		c.ReceivedMs = ms
+	case MessagesName:
+		c.MessagesMs, c.MessagesRefused = ms, text == refusedWord
+		return
 	}
 	if name != ContactName && ms > 0 {
 		c.Greeting = text
@@ -75,6 +86,9 @@ func (c *Consumer) contacts(ctx context.Context, key im.Key, version, sides uint
 		}
 		seen := conv.ContactOf(own, rec.Sides[1-i])
 		change := &petrelv1.InboxSettings{User: seen.User, Values: contactValues(seen)}
+		if own.FirstMs == 0 { // the inbox has never had it
+			delete(change.Values, MessagesName)
+		}
 		s := c.entry(key, im.User(own.User),
 			&petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: change}}, 0)
 		s.Entry.ClientMsgId = c.convs.IDs().ContactEntry(key, im.User(own.User), cmp.Or(version, own.Version))

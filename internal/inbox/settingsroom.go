@@ -90,7 +90,8 @@ func (z sizes) own(of subject) int {
 	return n
 }
 
-var contactHashes = [...]uint64{nameHash(ContactName), nameHash(SentName), nameHash(ReceivedName)}
+var contactHashes = [...]uint64{nameHash(ContactName), nameHash(SentName), nameHash(ReceivedName),
+	nameHash(MessagesName)}
 
 // nameHash distinguishes the few names of one subject. A user who finds two names with the same hash gains
 // nothing but one more name than the limit.

@@ -21,6 +21,7 @@ type Info struct {
 	AddPolicy   AddPolicy
 	Forwards    ForwardPolicy
 	Presence    PresencePolicy
+	First       FirstMessages
 	Source      string   // who made the user: "operator", "registration", or "jwt ISSUER"
 	Linked      []string // further sources that may log the user in
 }
@@ -30,8 +31,8 @@ func describe(user im.User, u *storepb.User) Info {
 		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled,
 		HasPassword: u.Password != "",
 		AddPolicy:   AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy),
-		Presence: PresencePolicy(u.PresencePolicy),
-		Source:   cmp.Or(u.Source, "operator"), Linked: u.Linked,
+		Presence: PresencePolicy(u.PresencePolicy), First: FirstMessages(u.FirstMessages),
+		Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
 	}
 }
 

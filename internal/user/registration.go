@@ -31,6 +31,7 @@ type TenantInfo struct {
 	Effective Registration // the rule in force
 	StrictIDs bool         // an id that reads as an existing one is refused
 	Managed   []string     // fields of profiles that only the back end changes, ascending
+	First     FirstMessages
 }
 
 // effective returns the rule in force in a tenant with the setting set. Without a setting, the
@@ -66,7 +67,7 @@ func (us *Users) tenantInfo(name string, t im.Tenant, value []byte) (TenantInfo,
 	rec, err := parseTenant(value)
 	set := Registration(rec.GetRegistration())
 	return TenantInfo{Name: name, Set: set, Effective: us.effective(t, set), StrictIDs: rec.GetStrictIds(),
-		Managed: rec.GetManaged()}, err
+		Managed: rec.GetManaged(), First: FirstMessages(rec.GetFirstMessages())}, err
 }
 
 // parseTenant parses a tenant's record. An empty one gives the zero Tenant.

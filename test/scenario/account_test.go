@@ -38,6 +38,9 @@ func (s *session) accountCommand(a args) bool {
 		policy := petrelv1.PresencePolicy(petrelv1.PresencePolicy_value["PRESENCE_POLICY_"+strings.ToUpper(a.word(1))])
 		r, err := invoke[petrelv1.SetPresencePolicyRequest, petrelv1.Account](s, "AccountService/SetPresencePolicy", &petrelv1.SetPresencePolicyRequest{Policy: policy, RequestId: request})
 		s.reply(err, "%s", accountText(r))
+	case "first": // first closed
+		r, err := invoke[petrelv1.SetFirstMessagesRequest, petrelv1.Account](s, "AccountService/SetFirstMessages", &petrelv1.SetFirstMessagesRequest{FirstMessages: firstMessages(a.word(1)), RequestId: request})
+		s.reply(err, "%s", accountText(r))
 	case "lookup":
 		r, err := invoke[petrelv1.GetUserRequest, petrelv1.Account](s, "AccountService/GetUser", &petrelv1.GetUserRequest{User: a.word(1)})
 		s.reply(err, "%s", accountText(r))

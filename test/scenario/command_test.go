@@ -377,6 +377,8 @@ func (w *world) admin(a args) {
 		}
 	case "contacts":
 		err = w.setContacts(s, a)
+	case "first":
+		err = w.setFirstMessages(s, a)
 	case "disable", "enable", "passwd", "mint":
 		err = w.operate(s, a)
 	case "http":

@@ -51,7 +51,7 @@ func (s *session) contactCommand(a args) bool {
 				&petrelv1.SetRemarkRequest{User: other, Remark: a.text(), RequestId: request})
 		default:
 			method := map[string]string{"accept": "AcceptContact", "refuse": "RefuseContact", "withdraw": "WithdrawContact",
-				"remove": "RemoveContact"}[a.word(1)]
+				"remove": "RemoveContact", "hear": "AcceptMessages", "ignore": "RefuseMessages"}[a.word(1)]
 			r, err = invoke[petrelv1.ContactRequest, petrelv1.Contact](s, "ContactService/"+method,
 				&petrelv1.ContactRequest{User: other, RequestId: request})
 		}
@@ -68,6 +68,21 @@ func (w *world) setContacts(s *session, a args) error {
 	_, err := w.node().Admin.SetContacts(w.deadline(), connect.NewRequest(&petrelv1.SetContactsRequest{
 		Tenant: u.tenant.id, Pairs: []*petrelv1.ContactPair{{User: u.name, Other: w.user(a.word(3)).name}},
 		End: a.word(1) == "end"}))
+	if err == nil {
+		s.put("ok")
+	}
+	return err
+}
+
+// firstMessages is the rule or the choice that a line names: "requests".
+func firstMessages(word string) petrelv1.FirstMessages {
+	return petrelv1.FirstMessages(petrelv1.FirstMessages_value["FIRST_MESSAGES_"+strings.ToUpper(word)])
+}
+
+// setFirstMessages runs a line of the operator: "first request alice", for the tenant of alice.
+func (w *world) setFirstMessages(s *session, a args) error {
+	_, err := w.node().Admin.SetFirstMessageRule(w.deadline(), connect.NewRequest(&petrelv1.SetFirstMessageRuleRequest{
+		Tenant: w.user(a.word(2)).tenant.id, FirstMessages: firstMessages(a.word(1))}))
 	if err == nil {
 		s.put("ok")
 	}
@@ -95,6 +110,12 @@ func contactText(c *petrelv1.Contact) string {
 	if c.GetGreeting() != "" {
 		l += fmt.Sprintf(" %q", c.Greeting)
 	}
+	switch {
+	case c.GetMessagesRefused():
+		l += " messages-refused"
+	case c.GetMessagesMs() > 0:
+		l += " messages-wait"
+	}
 	return l
 }
 
@@ -103,7 +124,7 @@ var contactTime = regexp.MustCompile(`^\d+`)
 
 // settingText is a setting as lines show it.
 func settingText(name, value string) string {
-	if name == "contact" || strings.HasPrefix(name, "contact_") {
+	if name == "contact" || name == "first_messages" || strings.HasPrefix(name, "contact_") {
 		value = contactTime.ReplaceAllString(value, "*")
 	}
 	return name + "=" + value

@@ -228,6 +228,60 @@ func (PresencePolicy) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{3}
 }
 
+// FirstMessages says what becomes of the messages of users to whom a user has not
+// written, and who are no contacts of the user. Clause P-14.11.
+type FirstMessages int32
+
+const (
+	FirstMessages_FIRST_MESSAGES_UNSPECIFIED FirstMessages = 0 // of a user: as the tenant says; of a tenant: they have no bound, and users have no choice
+	FirstMessages_FIRST_MESSAGES_OPEN        FirstMessages = 1 // they come as all others
+	FirstMessages_FIRST_MESSAGES_REQUEST     FirstMessages = 2 // they wait until the user accepts them
+	FirstMessages_FIRST_MESSAGES_CLOSED      FirstMessages = 3 // they never reach the user
+)
+
+// Enum value maps for FirstMessages.
+var (
+	FirstMessages_name = map[int32]string{
+		0: "FIRST_MESSAGES_UNSPECIFIED",
+		1: "FIRST_MESSAGES_OPEN",
+		2: "FIRST_MESSAGES_REQUEST",
+		3: "FIRST_MESSAGES_CLOSED",
+	}
+	FirstMessages_value = map[string]int32{
+		"FIRST_MESSAGES_UNSPECIFIED": 0,
+		"FIRST_MESSAGES_OPEN":        1,
+		"FIRST_MESSAGES_REQUEST":     2,
+		"FIRST_MESSAGES_CLOSED":      3,
+	}
+)
+
+func (x FirstMessages) Enum() *FirstMessages {
+	p := new(FirstMessages)
+	*p = x
+	return p
+}
+
+func (x FirstMessages) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FirstMessages) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_account_proto_enumTypes[4].Descriptor()
+}
+
+func (FirstMessages) Type() protoreflect.EnumType {
+	return &file_petrel_v1_account_proto_enumTypes[4]
+}
+
+func (x FirstMessages) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FirstMessages.Descriptor instead.
+func (FirstMessages) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{4}
+}
+
 // DeviceRef names the installation that logs in.
 type DeviceRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -707,21 +761,23 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 
 // Account is what the user and others may see of a user. Clause P-14.1.
 type Account struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	User           string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	DisplayName    string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes; everybody sees it
-	CreatedMs      uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	AddPolicy      AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                                                              // of the caller's own account; others do not see it
-	ForwardPolicy  ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`                                              // the same
-	PresencePolicy PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"`                                          // the same
-	About          string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`                                                                                                                 // at most 140 characters
-	Handle         string                 `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`                                                                                                               // a name by which others find the user: 3 to 32 of a-z, 0-9, _ and .
-	Fields         map[string]string      `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                     // of the application: at most 16, names of 32 bytes, values of 512
-	Version        string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`                                                                                                            // of what the caller sees of the profile. Compare it for equality only. Clause P-14.2
-	Visibility     map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
-	Avatar         string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	User                 string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	DisplayName          string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes; everybody sees it
+	CreatedMs            uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	AddPolicy            AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                                                              // of the caller's own account; others do not see it
+	ForwardPolicy        ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`                                              // the same
+	PresencePolicy       PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"`                                          // the same
+	About                string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`                                                                                                                 // at most 140 characters
+	Handle               string                 `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`                                                                                                               // a name by which others find the user: 3 to 32 of a-z, 0-9, _ and .
+	Fields               map[string]string      `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                     // of the application: at most 16, names of 32 bytes, values of 512
+	Version              string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`                                                                                                            // of what the caller sees of the profile. Compare it for equality only. Clause P-14.2
+	Visibility           map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
+	FirstMessages        FirstMessages          `protobuf:"varint,14,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"`                                             // of the caller's own account, as it was set
+	FirstMessagesDefault FirstMessages          `protobuf:"varint,15,opt,name=first_messages_default,json=firstMessagesDefault,proto3,enum=petrel.v1.FirstMessages" json:"first_messages_default,omitempty"`                      // of the caller's own account: the rule of the tenant; unspecified: users have no choice
+	Avatar               string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
@@ -829,6 +885,20 @@ func (x *Account) GetVisibility() map[string]Visibility {
 		return x.Visibility
 	}
 	return nil
+}
+
+func (x *Account) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+}
+
+func (x *Account) GetFirstMessagesDefault() FirstMessages {
+	if x != nil {
+		return x.FirstMessagesDefault
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
 }
 
 func (x *Account) GetAvatar() string {
@@ -994,6 +1064,58 @@ func (x *SetPresencePolicyRequest) GetRequestId() string {
 	return ""
 }
 
+type SetFirstMessagesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FirstMessages FirstMessages          `protobuf:"varint,1,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // unspecified: as the tenant says
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFirstMessagesRequest) Reset() {
+	*x = SetFirstMessagesRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFirstMessagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFirstMessagesRequest) ProtoMessage() {}
+
+func (x *SetFirstMessagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFirstMessagesRequest.ProtoReflect.Descriptor instead.
+func (*SetFirstMessagesRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetFirstMessagesRequest) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+}
+
+func (x *SetFirstMessagesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DisplayName   *string                `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
@@ -1008,7 +1130,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1142,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1155,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
@@ -1089,7 +1211,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1223,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1236,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -1147,7 +1269,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1281,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1294,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ChangePasswordResponse) GetSessions() uint32 {
@@ -1190,7 +1312,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1324,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1337,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
 }
 
 type ListDevicesResponse struct {
@@ -1227,7 +1349,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1361,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1374,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -1279,7 +1401,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1413,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1426,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Device) GetId() string {
@@ -1381,7 +1503,7 @@ type RenameDeviceRequest struct {
 
 func (x *RenameDeviceRequest) Reset() {
 	*x = RenameDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1515,7 @@ func (x *RenameDeviceRequest) String() string {
 func (*RenameDeviceRequest) ProtoMessage() {}
 
 func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1528,7 @@ func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenameDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RenameDeviceRequest) GetDevice() string {
@@ -1440,7 +1562,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1574,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1587,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeDeviceRequest) GetDevice() string {
@@ -1491,7 +1613,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1625,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1638,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RevokeDeviceResponse) GetSessions() uint32 {
@@ -1535,7 +1657,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1669,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1682,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LogoutRequest) GetRequestId() string {
@@ -1578,7 +1700,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1712,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1725,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 type GetUserRequest struct {
@@ -1616,7 +1738,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1750,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1763,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetUserRequest) GetUser() string {
@@ -1668,7 +1790,7 @@ type GetUsersRequest struct {
 
 func (x *GetUsersRequest) Reset() {
 	*x = GetUsersRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1802,7 @@ func (x *GetUsersRequest) String() string {
 func (*GetUsersRequest) ProtoMessage() {}
 
 func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1815,7 @@ func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersRequest.ProtoReflect.Descriptor instead.
 func (*GetUsersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetUsersRequest) GetUsers() []*UserVersion {
@@ -1720,7 +1842,7 @@ type UserVersion struct {
 
 func (x *UserVersion) Reset() {
 	*x = UserVersion{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1854,7 @@ func (x *UserVersion) String() string {
 func (*UserVersion) ProtoMessage() {}
 
 func (x *UserVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1867,7 @@ func (x *UserVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserVersion.ProtoReflect.Descriptor instead.
 func (*UserVersion) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UserVersion) GetUser() string {
@@ -1774,7 +1896,7 @@ type GetUsersResponse struct {
 
 func (x *GetUsersResponse) Reset() {
 	*x = GetUsersResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1908,7 @@ func (x *GetUsersResponse) String() string {
 func (*GetUsersResponse) ProtoMessage() {}
 
 func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1921,7 @@ func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersResponse.ProtoReflect.Descriptor instead.
 func (*GetUsersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetUsersResponse) GetUsers() []*Account {
@@ -1839,7 +1961,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1973,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1986,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetSettingsRequest) GetAfter() uint64 {
@@ -1886,7 +2008,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2020,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2033,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -1942,7 +2064,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2076,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2089,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Settings) GetConv() string {
@@ -2003,7 +2125,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2137,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2150,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -2069,7 +2191,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2203,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2216,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -2149,7 +2271,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x12refresh_expires_ms\x18\x05 \x01(\x04R\x10refreshExpiresMs\x12\x16\n" +
 	"\x06device\x18\x06 \x01(\tR\x06device\x12\x1a\n" +
 	"\bgateways\x18\a \x03(\tR\bgateways\"\x13\n" +
-	"\x11GetAccountRequest\"\x86\x05\n" +
+	"\x11GetAccountRequest\"\x97\x06\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -2166,7 +2288,9 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	" \x01(\tR\aversion\x12B\n" +
 	"\n" +
 	"visibility\x18\v \x03(\v2\".petrel.v1.Account.VisibilityEntryR\n" +
-	"visibility\x12\x16\n" +
+	"visibility\x12?\n" +
+	"\x0efirst_messages\x18\x0e \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12N\n" +
+	"\x16first_messages_default\x18\x0f \x01(\x0e2\x18.petrel.v1.FirstMessagesR\x14firstMessagesDefault\x12\x16\n" +
 	"\x06avatar\x18\r \x01(\tR\x06avatar\x1a9\n" +
 	"\vFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -2184,6 +2308,10 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"l\n" +
 	"\x18SetPresencePolicyRequest\x121\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x06policy\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"y\n" +
+	"\x17SetFirstMessagesRequest\x12?\n" +
+	"\x0efirst_messages\x18\x01 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"\xe2\x03\n" +
 	"\x14UpdateAccountRequest\x12&\n" +
@@ -2295,19 +2423,25 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x1bPRESENCE_POLICY_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PRESENCE_POLICY_EVERYBODY\x10\x01\x12\x19\n" +
 	"\x15PRESENCE_POLICY_PEERS\x10\x02\x12\x1a\n" +
-	"\x16PRESENCE_POLICY_NOBODY\x10\x032\x8d\x02\n" +
+	"\x16PRESENCE_POLICY_NOBODY\x10\x03*\x7f\n" +
+	"\rFirstMessages\x12\x1e\n" +
+	"\x1aFIRST_MESSAGES_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13FIRST_MESSAGES_OPEN\x10\x01\x12\x1a\n" +
+	"\x16FIRST_MESSAGES_REQUEST\x10\x02\x12\x19\n" +
+	"\x15FIRST_MESSAGES_CLOSED\x10\x032\x8d\x02\n" +
 	"\vAuthService\x12@\n" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\x88\b\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xd4\b\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
 	"\rUpdateAccount\x12\x1f.petrel.v1.UpdateAccountRequest\x1a\x12.petrel.v1.Account\x12B\n" +
 	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
 	"\x10SetForwardPolicy\x12\".petrel.v1.SetForwardPolicyRequest\x1a\x12.petrel.v1.Account\x12L\n" +
-	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
+	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
+	"\x10SetFirstMessages\x12\".petrel.v1.SetFirstMessagesRequest\x1a\x12.petrel.v1.Account\x12U\n" +
 	"\x0eChangePassword\x12 .petrel.v1.ChangePasswordRequest\x1a!.petrel.v1.ChangePasswordResponse\x12L\n" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
@@ -2330,114 +2464,121 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_account_proto_rawDescData
 }
 
-var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_petrel_v1_account_proto_goTypes = []any{
 	(Visibility)(0),                  // 0: petrel.v1.Visibility
 	(AddPolicy)(0),                   // 1: petrel.v1.AddPolicy
 	(ForwardPolicy)(0),               // 2: petrel.v1.ForwardPolicy
 	(PresencePolicy)(0),              // 3: petrel.v1.PresencePolicy
-	(*DeviceRef)(nil),                // 4: petrel.v1.DeviceRef
-	(*RegisterRequest)(nil),          // 5: petrel.v1.RegisterRequest
-	(*LoginRequest)(nil),             // 6: petrel.v1.LoginRequest
-	(*RefreshRequest)(nil),           // 7: petrel.v1.RefreshRequest
-	(*ExchangeRequest)(nil),          // 8: petrel.v1.ExchangeRequest
-	(*LoginResponse)(nil),            // 9: petrel.v1.LoginResponse
-	(*GetAccountRequest)(nil),        // 10: petrel.v1.GetAccountRequest
-	(*Account)(nil),                  // 11: petrel.v1.Account
-	(*SetAddPolicyRequest)(nil),      // 12: petrel.v1.SetAddPolicyRequest
-	(*SetForwardPolicyRequest)(nil),  // 13: petrel.v1.SetForwardPolicyRequest
-	(*SetPresencePolicyRequest)(nil), // 14: petrel.v1.SetPresencePolicyRequest
-	(*UpdateAccountRequest)(nil),     // 15: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),    // 16: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),   // 17: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),       // 18: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),      // 19: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                   // 20: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),      // 21: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),      // 22: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),     // 23: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),            // 24: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),           // 25: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),           // 26: petrel.v1.GetUserRequest
-	(*GetUsersRequest)(nil),          // 27: petrel.v1.GetUsersRequest
-	(*UserVersion)(nil),              // 28: petrel.v1.UserVersion
-	(*GetUsersResponse)(nil),         // 29: petrel.v1.GetUsersResponse
-	(*GetSettingsRequest)(nil),       // 30: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),      // 31: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),                 // 32: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),    // 33: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),           // 34: petrel.v1.ChangeResponse
-	nil,                              // 35: petrel.v1.Account.FieldsEntry
-	nil,                              // 36: petrel.v1.Account.VisibilityEntry
-	nil,                              // 37: petrel.v1.UpdateAccountRequest.FieldsEntry
-	nil,                              // 38: petrel.v1.UpdateAccountRequest.VisibilityEntry
-	nil,                              // 39: petrel.v1.Settings.ValuesEntry
-	nil,                              // 40: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(FirstMessages)(0),               // 4: petrel.v1.FirstMessages
+	(*DeviceRef)(nil),                // 5: petrel.v1.DeviceRef
+	(*RegisterRequest)(nil),          // 6: petrel.v1.RegisterRequest
+	(*LoginRequest)(nil),             // 7: petrel.v1.LoginRequest
+	(*RefreshRequest)(nil),           // 8: petrel.v1.RefreshRequest
+	(*ExchangeRequest)(nil),          // 9: petrel.v1.ExchangeRequest
+	(*LoginResponse)(nil),            // 10: petrel.v1.LoginResponse
+	(*GetAccountRequest)(nil),        // 11: petrel.v1.GetAccountRequest
+	(*Account)(nil),                  // 12: petrel.v1.Account
+	(*SetAddPolicyRequest)(nil),      // 13: petrel.v1.SetAddPolicyRequest
+	(*SetForwardPolicyRequest)(nil),  // 14: petrel.v1.SetForwardPolicyRequest
+	(*SetPresencePolicyRequest)(nil), // 15: petrel.v1.SetPresencePolicyRequest
+	(*SetFirstMessagesRequest)(nil),  // 16: petrel.v1.SetFirstMessagesRequest
+	(*UpdateAccountRequest)(nil),     // 17: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),    // 18: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),   // 19: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),       // 20: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),      // 21: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                   // 22: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),      // 23: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),      // 24: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),     // 25: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),            // 26: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),           // 27: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),           // 28: petrel.v1.GetUserRequest
+	(*GetUsersRequest)(nil),          // 29: petrel.v1.GetUsersRequest
+	(*UserVersion)(nil),              // 30: petrel.v1.UserVersion
+	(*GetUsersResponse)(nil),         // 31: petrel.v1.GetUsersResponse
+	(*GetSettingsRequest)(nil),       // 32: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),      // 33: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),                 // 34: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),    // 35: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),           // 36: petrel.v1.ChangeResponse
+	nil,                              // 37: petrel.v1.Account.FieldsEntry
+	nil,                              // 38: petrel.v1.Account.VisibilityEntry
+	nil,                              // 39: petrel.v1.UpdateAccountRequest.FieldsEntry
+	nil,                              // 40: petrel.v1.UpdateAccountRequest.VisibilityEntry
+	nil,                              // 41: petrel.v1.Settings.ValuesEntry
+	nil,                              // 42: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
-	4,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
-	4,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
-	4,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
+	5,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
+	5,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
+	5,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
 	1,  // 3: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
 	2,  // 4: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
 	3,  // 5: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
-	35, // 6: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
-	36, // 7: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
-	1,  // 8: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
-	2,  // 9: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
-	3,  // 10: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
-	37, // 11: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
-	38, // 12: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
-	20, // 13: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	28, // 14: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
-	11, // 15: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
-	32, // 16: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	39, // 17: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	40, // 18: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
-	0,  // 19: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	0,  // 20: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	5,  // 21: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
-	6,  // 22: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
-	7,  // 23: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
-	8,  // 24: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
-	10, // 25: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	15, // 26: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
-	12, // 27: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
-	13, // 28: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
-	14, // 29: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
-	16, // 30: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	18, // 31: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	21, // 32: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	22, // 33: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	24, // 34: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	26, // 35: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	27, // 36: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
-	30, // 37: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	33, // 38: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	9,  // 39: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	9,  // 40: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	9,  // 41: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	9,  // 42: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	11, // 43: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	11, // 44: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	11, // 45: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
-	11, // 46: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
-	11, // 47: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
-	17, // 48: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	19, // 49: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	20, // 50: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	23, // 51: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	25, // 52: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	11, // 53: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	29, // 54: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
-	31, // 55: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	34, // 56: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	39, // [39:57] is the sub-list for method output_type
-	21, // [21:39] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	37, // 6: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
+	38, // 7: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
+	4,  // 8: petrel.v1.Account.first_messages:type_name -> petrel.v1.FirstMessages
+	4,  // 9: petrel.v1.Account.first_messages_default:type_name -> petrel.v1.FirstMessages
+	1,  // 10: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
+	2,  // 11: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
+	3,  // 12: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
+	4,  // 13: petrel.v1.SetFirstMessagesRequest.first_messages:type_name -> petrel.v1.FirstMessages
+	39, // 14: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
+	40, // 15: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
+	22, // 16: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	30, // 17: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
+	12, // 18: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
+	34, // 19: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	41, // 20: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	42, // 21: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	0,  // 22: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	0,  // 23: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	6,  // 24: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
+	7,  // 25: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
+	8,  // 26: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
+	9,  // 27: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
+	11, // 28: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
+	17, // 29: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	13, // 30: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
+	14, // 31: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
+	15, // 32: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
+	16, // 33: petrel.v1.AccountService.SetFirstMessages:input_type -> petrel.v1.SetFirstMessagesRequest
+	18, // 34: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	20, // 35: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	23, // 36: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	24, // 37: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	26, // 38: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	28, // 39: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	29, // 40: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
+	32, // 41: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	35, // 42: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	10, // 43: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	10, // 44: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	10, // 45: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	10, // 46: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	12, // 47: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	12, // 48: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	12, // 49: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	12, // 50: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
+	12, // 51: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
+	12, // 52: petrel.v1.AccountService.SetFirstMessages:output_type -> petrel.v1.Account
+	19, // 53: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	21, // 54: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	22, // 55: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	25, // 56: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	27, // 57: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	12, // 58: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	31, // 59: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
+	33, // 60: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	36, // 61: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	43, // [43:62] is the sub-list for method output_type
+	24, // [24:43] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_account_proto_init() }
@@ -2445,14 +2586,14 @@ func file_petrel_v1_account_proto_init() {
 	if File_petrel_v1_account_proto != nil {
 		return
 	}
-	file_petrel_v1_account_proto_msgTypes[11].OneofWrappers = []any{}
+	file_petrel_v1_account_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   37,
+			NumEnums:      5,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -1995,10 +1995,11 @@ func (x *GetTenantRequest) GetTenant() string {
 type TenantInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"` // as it was set; unspecified: it was not
-	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`       // what holds now
-	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                  // nobody registers an id that reads as one that exists, as al1ce reads as alice
-	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                        // fields of profiles that only the back end changes, and "contacts" if it changes these
+	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"`                         // as it was set; unspecified: it was not
+	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`                               // what holds now
+	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                                          // nobody registers an id that reads as one that exists, as al1ce reads as alice
+	FirstMessages FirstMessages          `protobuf:"varint,6,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // what becomes of first messages; unspecified: everybody writes to everybody
+	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                                                // fields of profiles that only the back end changes, and "contacts" if it changes these
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2059,6 +2060,13 @@ func (x *TenantInfo) GetStrictIds() bool {
 		return x.StrictIds
 	}
 	return false
+}
+
+func (x *TenantInfo) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
 }
 
 func (x *TenantInfo) GetManaged() []string {
@@ -2128,6 +2136,66 @@ func (x *SetProfileRulesRequest) GetRequestId() string {
 	return ""
 }
 
+type SetFirstMessageRuleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	FirstMessages FirstMessages          `protobuf:"varint,2,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // unspecified: everybody writes to everybody
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFirstMessageRuleRequest) Reset() {
+	*x = SetFirstMessageRuleRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFirstMessageRuleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFirstMessageRuleRequest) ProtoMessage() {}
+
+func (x *SetFirstMessageRuleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFirstMessageRuleRequest.ProtoReflect.Descriptor instead.
+func (*SetFirstMessageRuleRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *SetFirstMessageRuleRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetFirstMessageRuleRequest) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+}
+
+func (x *SetFirstMessageRuleRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type SetProfilesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -2139,7 +2207,7 @@ type SetProfilesRequest struct {
 
 func (x *SetProfilesRequest) Reset() {
 	*x = SetProfilesRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2219,7 @@ func (x *SetProfilesRequest) String() string {
 func (*SetProfilesRequest) ProtoMessage() {}
 
 func (x *SetProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2232,7 @@ func (x *SetProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProfilesRequest.ProtoReflect.Descriptor instead.
 func (*SetProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetProfilesRequest) GetTenant() string {
@@ -2203,7 +2271,7 @@ type ProfileChange struct {
 
 func (x *ProfileChange) Reset() {
 	*x = ProfileChange{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2283,7 @@ func (x *ProfileChange) String() string {
 func (*ProfileChange) ProtoMessage() {}
 
 func (x *ProfileChange) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2296,7 @@ func (x *ProfileChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileChange.ProtoReflect.Descriptor instead.
 func (*ProfileChange) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ProfileChange) GetUser() string {
@@ -2282,7 +2350,7 @@ type SetProfilesResponse struct {
 
 func (x *SetProfilesResponse) Reset() {
 	*x = SetProfilesResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2362,7 @@ func (x *SetProfilesResponse) String() string {
 func (*SetProfilesResponse) ProtoMessage() {}
 
 func (x *SetProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2375,7 @@ func (x *SetProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProfilesResponse.ProtoReflect.Descriptor instead.
 func (*SetProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetProfilesResponse) GetChanged() uint32 {
@@ -2329,7 +2397,7 @@ type SetContactsRequest struct {
 
 func (x *SetContactsRequest) Reset() {
 	*x = SetContactsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2409,7 @@ func (x *SetContactsRequest) String() string {
 func (*SetContactsRequest) ProtoMessage() {}
 
 func (x *SetContactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2422,7 @@ func (x *SetContactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetContactsRequest.ProtoReflect.Descriptor instead.
 func (*SetContactsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetContactsRequest) GetTenant() string {
@@ -2395,7 +2463,7 @@ type ContactPair struct {
 
 func (x *ContactPair) Reset() {
 	*x = ContactPair{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2475,7 @@ func (x *ContactPair) String() string {
 func (*ContactPair) ProtoMessage() {}
 
 func (x *ContactPair) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2488,7 @@ func (x *ContactPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContactPair.ProtoReflect.Descriptor instead.
 func (*ContactPair) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ContactPair) GetUser() string {
@@ -2445,7 +2513,7 @@ type SetContactsResponse struct {
 
 func (x *SetContactsResponse) Reset() {
 	*x = SetContactsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2525,7 @@ func (x *SetContactsResponse) String() string {
 func (*SetContactsResponse) ProtoMessage() {}
 
 func (x *SetContactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2538,7 @@ func (x *SetContactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetContactsResponse.ProtoReflect.Descriptor instead.
 func (*SetContactsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 type ListUserContactsRequest struct {
@@ -2484,7 +2552,7 @@ type ListUserContactsRequest struct {
 
 func (x *ListUserContactsRequest) Reset() {
 	*x = ListUserContactsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2564,7 @@ func (x *ListUserContactsRequest) String() string {
 func (*ListUserContactsRequest) ProtoMessage() {}
 
 func (x *ListUserContactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2577,7 @@ func (x *ListUserContactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserContactsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserContactsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListUserContactsRequest) GetTenant() string {
@@ -2545,7 +2613,7 @@ type SetRegistrationRequest struct {
 
 func (x *SetRegistrationRequest) Reset() {
 	*x = SetRegistrationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2625,7 @@ func (x *SetRegistrationRequest) String() string {
 func (*SetRegistrationRequest) ProtoMessage() {}
 
 func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2638,7 @@ func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRegistrationRequest.ProtoReflect.Descriptor instead.
 func (*SetRegistrationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetRegistrationRequest) GetTenant() string {
@@ -2613,7 +2681,7 @@ type CreateInvitationRequest struct {
 
 func (x *CreateInvitationRequest) Reset() {
 	*x = CreateInvitationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2693,7 @@ func (x *CreateInvitationRequest) String() string {
 func (*CreateInvitationRequest) ProtoMessage() {}
 
 func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2706,7 @@ func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationRequest.ProtoReflect.Descriptor instead.
 func (*CreateInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreateInvitationRequest) GetTenant() string {
@@ -2679,7 +2747,7 @@ type CreateInvitationResponse struct {
 
 func (x *CreateInvitationResponse) Reset() {
 	*x = CreateInvitationResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2759,7 @@ func (x *CreateInvitationResponse) String() string {
 func (*CreateInvitationResponse) ProtoMessage() {}
 
 func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2772,7 @@ func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationResponse.ProtoReflect.Descriptor instead.
 func (*CreateInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateInvitationResponse) GetCode() string {
@@ -2733,7 +2801,7 @@ type AdminRevokeDeviceRequest struct {
 
 func (x *AdminRevokeDeviceRequest) Reset() {
 	*x = AdminRevokeDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2813,7 @@ func (x *AdminRevokeDeviceRequest) String() string {
 func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
 func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2826,7 @@ func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AdminRevokeDeviceRequest) GetTenant() string {
@@ -2802,7 +2870,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2882,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2895,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -2877,7 +2945,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +2957,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +2970,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -2943,7 +3011,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2955,7 +3023,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2968,7 +3036,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -2998,7 +3066,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3078,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3091,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -3069,7 +3137,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3149,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3162,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 type ListKeysResponse struct {
@@ -3106,7 +3174,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3186,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3199,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -3151,7 +3219,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3231,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3244,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -3201,7 +3269,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3281,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3294,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 type ListAuditRequest struct {
@@ -3248,7 +3316,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3328,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3341,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListAuditRequest) GetSinceMs() uint64 {
@@ -3349,7 +3417,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3429,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3442,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -3415,7 +3483,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3495,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3508,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditRecord) GetNode() string {
@@ -3560,7 +3628,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3640,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3653,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -3611,7 +3679,7 @@ type VerifyAuditRequest struct {
 
 func (x *VerifyAuditRequest) Reset() {
 	*x = VerifyAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3691,7 @@ func (x *VerifyAuditRequest) String() string {
 func (*VerifyAuditRequest) ProtoMessage() {}
 
 func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3704,7 @@ func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
 func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *VerifyAuditRequest) GetHeads() []*AuditHead {
@@ -3657,7 +3725,7 @@ type VerifyAuditResponse struct {
 
 func (x *VerifyAuditResponse) Reset() {
 	*x = VerifyAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3737,7 @@ func (x *VerifyAuditResponse) String() string {
 func (*VerifyAuditResponse) ProtoMessage() {}
 
 func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3750,7 @@ func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
 func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *VerifyAuditResponse) GetRecords() uint64 {
@@ -3718,7 +3786,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3798,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3811,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AuditHead) GetNode() string {
@@ -3780,7 +3848,7 @@ type AuditFault struct {
 
 func (x *AuditFault) Reset() {
 	*x = AuditFault{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3792,7 +3860,7 @@ func (x *AuditFault) String() string {
 func (*AuditFault) ProtoMessage() {}
 
 func (x *AuditFault) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3805,7 +3873,7 @@ func (x *AuditFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFault.ProtoReflect.Descriptor instead.
 func (*AuditFault) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AuditFault) GetNode() string {
@@ -3847,7 +3915,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3859,7 +3927,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3872,7 +3940,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -3906,7 +3974,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +3986,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +3999,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -3960,7 +4028,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3972,7 +4040,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3985,7 +4053,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -4028,7 +4096,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4040,7 +4108,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4053,7 +4121,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -4095,7 +4163,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4107,7 +4175,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4120,7 +4188,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -4152,7 +4220,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4232,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4245,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -4198,7 +4266,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +4278,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +4291,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -4312,7 +4380,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4324,7 +4392,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4337,7 +4405,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -4447,7 +4515,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4459,7 +4527,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4472,7 +4540,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -4493,7 +4561,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[69]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4505,7 +4573,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[69]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4518,7 +4586,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{69}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -4551,7 +4619,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[70]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4563,7 +4631,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[70]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4576,7 +4644,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{70}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -4594,7 +4662,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[71]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4606,7 +4674,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[71]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4619,7 +4687,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{71}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{72}
 }
 
 type RebalanceClusterRequest struct {
@@ -4630,7 +4698,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[72]
+	mi := &file_petrel_v1_admin_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4642,7 +4710,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[72]
+	mi := &file_petrel_v1_admin_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4655,7 +4723,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{72}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{73}
 }
 
 type MovePartitionRequest struct {
@@ -4668,7 +4736,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[73]
+	mi := &file_petrel_v1_admin_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +4748,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[73]
+	mi := &file_petrel_v1_admin_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +4761,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{73}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -4720,7 +4788,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[74]
+	mi := &file_petrel_v1_admin_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4732,7 +4800,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[74]
+	mi := &file_petrel_v1_admin_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4745,7 +4813,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{74}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -4770,7 +4838,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[75]
+	mi := &file_petrel_v1_admin_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +4850,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[75]
+	mi := &file_petrel_v1_admin_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +4863,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{75}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{76}
 }
 
 type FinalizeClusterResponse struct {
@@ -4808,7 +4876,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[76]
+	mi := &file_petrel_v1_admin_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4820,7 +4888,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[76]
+	mi := &file_petrel_v1_admin_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4833,7 +4901,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{76}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -5006,18 +5074,24 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\"*\n" +
 	"\x10GetTenantRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xd1\x01\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x92\x02\n" +
 	"\n" +
 	"TenantInfo\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
 	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x125\n" +
 	"\teffective\x18\x03 \x01(\x0e2\x17.petrel.v1.RegistrationR\teffective\x12\x1d\n" +
 	"\n" +
-	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12\x18\n" +
+	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12?\n" +
+	"\x0efirst_messages\x18\x06 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x18\n" +
 	"\amanaged\x18\x05 \x03(\tR\amanaged\"i\n" +
 	"\x16SetProfileRulesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\amanaged\x18\x02 \x03(\tR\amanaged\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x94\x01\n" +
+	"\x1aSetFirstMessageRuleRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12?\n" +
+	"\x0efirst_messages\x18\x02 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"\x81\x01\n" +
 	"\x12SetProfilesRequest\x12\x16\n" +
@@ -5250,7 +5324,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x17REGISTRATION_INVITATION\x10\x02\x12\x17\n" +
 	"\x13REGISTRATION_CLOSED\x10\x032M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xb2#\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\x87$\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -5271,7 +5345,8 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\bLinkUser\x12\x1a.petrel.v1.LinkUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
 	"\tGetTenant\x12\x1b.petrel.v1.GetTenantRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
 	"\x0fSetRegistration\x12!.petrel.v1.SetRegistrationRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
-	"\x0fSetProfileRules\x12!.petrel.v1.SetProfileRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12L\n" +
+	"\x0fSetProfileRules\x12!.petrel.v1.SetProfileRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12S\n" +
+	"\x13SetFirstMessageRule\x12%.petrel.v1.SetFirstMessageRuleRequest\x1a\x15.petrel.v1.TenantInfo\x12L\n" +
 	"\vSetProfiles\x12\x1d.petrel.v1.SetProfilesRequest\x1a\x1e.petrel.v1.SetProfilesResponse\x12L\n" +
 	"\vSetContacts\x12\x1d.petrel.v1.SetContactsRequest\x1a\x1e.petrel.v1.SetContactsResponse\x12S\n" +
 	"\fListContacts\x12\".petrel.v1.ListUserContactsRequest\x1a\x1f.petrel.v1.ListContactsResponse\x12[\n" +
@@ -5330,7 +5405,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(Registration)(0),                     // 0: petrel.v1.Registration
 	(*RedeemRequest)(nil),                 // 1: petrel.v1.RedeemRequest
@@ -5366,256 +5441,262 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*GetTenantRequest)(nil),              // 31: petrel.v1.GetTenantRequest
 	(*TenantInfo)(nil),                    // 32: petrel.v1.TenantInfo
 	(*SetProfileRulesRequest)(nil),        // 33: petrel.v1.SetProfileRulesRequest
-	(*SetProfilesRequest)(nil),            // 34: petrel.v1.SetProfilesRequest
-	(*ProfileChange)(nil),                 // 35: petrel.v1.ProfileChange
-	(*SetProfilesResponse)(nil),           // 36: petrel.v1.SetProfilesResponse
-	(*SetContactsRequest)(nil),            // 37: petrel.v1.SetContactsRequest
-	(*ContactPair)(nil),                   // 38: petrel.v1.ContactPair
-	(*SetContactsResponse)(nil),           // 39: petrel.v1.SetContactsResponse
-	(*ListUserContactsRequest)(nil),       // 40: petrel.v1.ListUserContactsRequest
-	(*SetRegistrationRequest)(nil),        // 41: petrel.v1.SetRegistrationRequest
-	(*CreateInvitationRequest)(nil),       // 42: petrel.v1.CreateInvitationRequest
-	(*CreateInvitationResponse)(nil),      // 43: petrel.v1.CreateInvitationResponse
-	(*AdminRevokeDeviceRequest)(nil),      // 44: petrel.v1.AdminRevokeDeviceRequest
-	(*MintTokenRequest)(nil),              // 45: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),              // 46: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),             // 47: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                       // 48: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),               // 49: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),              // 50: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),              // 51: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),             // 52: petrel.v1.RevokeKeyResponse
-	(*ListAuditRequest)(nil),              // 53: petrel.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),             // 54: petrel.v1.ListAuditResponse
-	(*AuditRecord)(nil),                   // 55: petrel.v1.AuditRecord
-	(*AuditDetail)(nil),                   // 56: petrel.v1.AuditDetail
-	(*VerifyAuditRequest)(nil),            // 57: petrel.v1.VerifyAuditRequest
-	(*VerifyAuditResponse)(nil),           // 58: petrel.v1.VerifyAuditResponse
-	(*AuditHead)(nil),                     // 59: petrel.v1.AuditHead
-	(*AuditFault)(nil),                    // 60: petrel.v1.AuditFault
-	(*ListUserConversationsRequest)(nil),  // 61: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 62: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 63: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 64: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 65: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 66: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 67: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 68: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 69: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 70: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 71: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 72: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 73: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 74: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 75: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 76: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 77: petrel.v1.FinalizeClusterResponse
-	nil,                                   // 78: petrel.v1.ProfileChange.FieldsEntry
-	nil,                                   // 79: petrel.v1.ProfileChange.VisibilityEntry
-	(*MemberRef)(nil),                     // 80: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 81: petrel.v1.MemberChange
-	(*Send)(nil),                          // 82: petrel.v1.Send
-	(*GetHistory)(nil),                    // 83: petrel.v1.GetHistory
-	(*Device)(nil),                        // 84: petrel.v1.Device
-	(*Account)(nil),                       // 85: petrel.v1.Account
-	(*DeviceRef)(nil),                     // 86: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 87: petrel.v1.ConvState
-	(Visibility)(0),                       // 88: petrel.v1.Visibility
-	(*GetOverviewRequest)(nil),            // 89: petrel.v1.GetOverviewRequest
-	(*ListRefusalsRequest)(nil),           // 90: petrel.v1.ListRefusalsRequest
-	(*ReadLogRequest)(nil),                // 91: petrel.v1.ReadLogRequest
-	(*ListTenantsRequest)(nil),            // 92: petrel.v1.ListTenantsRequest
-	(*ListSessionsRequest)(nil),           // 93: petrel.v1.ListSessionsRequest
-	(*TraceUserRequest)(nil),              // 94: petrel.v1.TraceUserRequest
-	(*ListConversationsRequest)(nil),      // 95: petrel.v1.ListConversationsRequest
-	(*AdminGetConversationRequest)(nil),   // 96: petrel.v1.AdminGetConversationRequest
-	(*FreezeConversationRequest)(nil),     // 97: petrel.v1.FreezeConversationRequest
-	(*TraceMessageRequest)(nil),           // 98: petrel.v1.TraceMessageRequest
-	(*NoteBackupRequest)(nil),             // 99: petrel.v1.NoteBackupRequest
-	(*ListBackupsRequest)(nil),            // 100: petrel.v1.ListBackupsRequest
-	(*ListOperatorsRequest)(nil),          // 101: petrel.v1.ListOperatorsRequest
-	(*CreateOperatorRequest)(nil),         // 102: petrel.v1.CreateOperatorRequest
-	(*ChangeOperatorRequest)(nil),         // 103: petrel.v1.ChangeOperatorRequest
-	(*ResetOperatorRequest)(nil),          // 104: petrel.v1.ResetOperatorRequest
-	(*RemoveOperatorRequest)(nil),         // 105: petrel.v1.RemoveOperatorRequest
-	(*ChangeResponse)(nil),                // 106: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 107: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 108: petrel.v1.HistoryPage
-	(*ListContactsResponse)(nil),          // 109: petrel.v1.ListContactsResponse
-	(*RevokeDeviceResponse)(nil),          // 110: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 111: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 112: petrel.v1.ListMembersResponse
-	(*Overview)(nil),                      // 113: petrel.v1.Overview
-	(*ListRefusalsResponse)(nil),          // 114: petrel.v1.ListRefusalsResponse
-	(*ReadLogResponse)(nil),               // 115: petrel.v1.ReadLogResponse
-	(*PreviewLimitsResponse)(nil),         // 116: petrel.v1.PreviewLimitsResponse
-	(*ListTenantsResponse)(nil),           // 117: petrel.v1.ListTenantsResponse
-	(*ListSessionsResponse)(nil),          // 118: petrel.v1.ListSessionsResponse
-	(*TraceUserResponse)(nil),             // 119: petrel.v1.TraceUserResponse
-	(*ListConversationsResponse)(nil),     // 120: petrel.v1.ListConversationsResponse
-	(*ConversationInfo)(nil),              // 121: petrel.v1.ConversationInfo
-	(*TraceMessageResponse)(nil),          // 122: petrel.v1.TraceMessageResponse
-	(*NoteBackupResponse)(nil),            // 123: petrel.v1.NoteBackupResponse
-	(*ListBackupsResponse)(nil),           // 124: petrel.v1.ListBackupsResponse
-	(*ListOperatorsResponse)(nil),         // 125: petrel.v1.ListOperatorsResponse
-	(*EnrollmentCode)(nil),                // 126: petrel.v1.EnrollmentCode
-	(*OperatorInfo)(nil),                  // 127: petrel.v1.OperatorInfo
-	(*RemoveOperatorResponse)(nil),        // 128: petrel.v1.RemoveOperatorResponse
+	(*SetFirstMessageRuleRequest)(nil),    // 34: petrel.v1.SetFirstMessageRuleRequest
+	(*SetProfilesRequest)(nil),            // 35: petrel.v1.SetProfilesRequest
+	(*ProfileChange)(nil),                 // 36: petrel.v1.ProfileChange
+	(*SetProfilesResponse)(nil),           // 37: petrel.v1.SetProfilesResponse
+	(*SetContactsRequest)(nil),            // 38: petrel.v1.SetContactsRequest
+	(*ContactPair)(nil),                   // 39: petrel.v1.ContactPair
+	(*SetContactsResponse)(nil),           // 40: petrel.v1.SetContactsResponse
+	(*ListUserContactsRequest)(nil),       // 41: petrel.v1.ListUserContactsRequest
+	(*SetRegistrationRequest)(nil),        // 42: petrel.v1.SetRegistrationRequest
+	(*CreateInvitationRequest)(nil),       // 43: petrel.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),      // 44: petrel.v1.CreateInvitationResponse
+	(*AdminRevokeDeviceRequest)(nil),      // 45: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 46: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 47: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 48: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 49: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 50: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 51: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 52: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 53: petrel.v1.RevokeKeyResponse
+	(*ListAuditRequest)(nil),              // 54: petrel.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 55: petrel.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 56: petrel.v1.AuditRecord
+	(*AuditDetail)(nil),                   // 57: petrel.v1.AuditDetail
+	(*VerifyAuditRequest)(nil),            // 58: petrel.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),           // 59: petrel.v1.VerifyAuditResponse
+	(*AuditHead)(nil),                     // 60: petrel.v1.AuditHead
+	(*AuditFault)(nil),                    // 61: petrel.v1.AuditFault
+	(*ListUserConversationsRequest)(nil),  // 62: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 63: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 64: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 65: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 66: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 67: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 68: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 69: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 70: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 71: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 72: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 73: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 74: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 75: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 76: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 77: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 78: petrel.v1.FinalizeClusterResponse
+	nil,                                   // 79: petrel.v1.ProfileChange.FieldsEntry
+	nil,                                   // 80: petrel.v1.ProfileChange.VisibilityEntry
+	(*MemberRef)(nil),                     // 81: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 82: petrel.v1.MemberChange
+	(*Send)(nil),                          // 83: petrel.v1.Send
+	(*GetHistory)(nil),                    // 84: petrel.v1.GetHistory
+	(*Device)(nil),                        // 85: petrel.v1.Device
+	(*Account)(nil),                       // 86: petrel.v1.Account
+	(FirstMessages)(0),                    // 87: petrel.v1.FirstMessages
+	(*DeviceRef)(nil),                     // 88: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 89: petrel.v1.ConvState
+	(Visibility)(0),                       // 90: petrel.v1.Visibility
+	(*GetOverviewRequest)(nil),            // 91: petrel.v1.GetOverviewRequest
+	(*ListRefusalsRequest)(nil),           // 92: petrel.v1.ListRefusalsRequest
+	(*ReadLogRequest)(nil),                // 93: petrel.v1.ReadLogRequest
+	(*ListTenantsRequest)(nil),            // 94: petrel.v1.ListTenantsRequest
+	(*ListSessionsRequest)(nil),           // 95: petrel.v1.ListSessionsRequest
+	(*TraceUserRequest)(nil),              // 96: petrel.v1.TraceUserRequest
+	(*ListConversationsRequest)(nil),      // 97: petrel.v1.ListConversationsRequest
+	(*AdminGetConversationRequest)(nil),   // 98: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),     // 99: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),           // 100: petrel.v1.TraceMessageRequest
+	(*NoteBackupRequest)(nil),             // 101: petrel.v1.NoteBackupRequest
+	(*ListBackupsRequest)(nil),            // 102: petrel.v1.ListBackupsRequest
+	(*ListOperatorsRequest)(nil),          // 103: petrel.v1.ListOperatorsRequest
+	(*CreateOperatorRequest)(nil),         // 104: petrel.v1.CreateOperatorRequest
+	(*ChangeOperatorRequest)(nil),         // 105: petrel.v1.ChangeOperatorRequest
+	(*ResetOperatorRequest)(nil),          // 106: petrel.v1.ResetOperatorRequest
+	(*RemoveOperatorRequest)(nil),         // 107: petrel.v1.RemoveOperatorRequest
+	(*ChangeResponse)(nil),                // 108: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 109: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 110: petrel.v1.HistoryPage
+	(*ListContactsResponse)(nil),          // 111: petrel.v1.ListContactsResponse
+	(*RevokeDeviceResponse)(nil),          // 112: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 113: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 114: petrel.v1.ListMembersResponse
+	(*Overview)(nil),                      // 115: petrel.v1.Overview
+	(*ListRefusalsResponse)(nil),          // 116: petrel.v1.ListRefusalsResponse
+	(*ReadLogResponse)(nil),               // 117: petrel.v1.ReadLogResponse
+	(*PreviewLimitsResponse)(nil),         // 118: petrel.v1.PreviewLimitsResponse
+	(*ListTenantsResponse)(nil),           // 119: petrel.v1.ListTenantsResponse
+	(*ListSessionsResponse)(nil),          // 120: petrel.v1.ListSessionsResponse
+	(*TraceUserResponse)(nil),             // 121: petrel.v1.TraceUserResponse
+	(*ListConversationsResponse)(nil),     // 122: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),              // 123: petrel.v1.ConversationInfo
+	(*TraceMessageResponse)(nil),          // 124: petrel.v1.TraceMessageResponse
+	(*NoteBackupResponse)(nil),            // 125: petrel.v1.NoteBackupResponse
+	(*ListBackupsResponse)(nil),           // 126: petrel.v1.ListBackupsResponse
+	(*ListOperatorsResponse)(nil),         // 127: petrel.v1.ListOperatorsResponse
+	(*EnrollmentCode)(nil),                // 128: petrel.v1.EnrollmentCode
+	(*OperatorInfo)(nil),                  // 129: petrel.v1.OperatorInfo
+	(*RemoveOperatorResponse)(nil),        // 130: petrel.v1.RemoveOperatorResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	5,   // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	80,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	81,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	82,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	83,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	81,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	82,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	83,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	84,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
 	16,  // 5: petrel.v1.ClusterLimits.nodes:type_name -> petrel.v1.NodeLimits
 	14,  // 6: petrel.v1.NodeLimits.limits:type_name -> petrel.v1.ServerLimits
 	26,  // 7: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	84,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	85,  // 9: petrel.v1.UserInfo.profile:type_name -> petrel.v1.Account
+	85,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	86,  // 9: petrel.v1.UserInfo.profile:type_name -> petrel.v1.Account
 	0,   // 10: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
 	0,   // 11: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
-	35,  // 12: petrel.v1.SetProfilesRequest.profiles:type_name -> petrel.v1.ProfileChange
-	78,  // 13: petrel.v1.ProfileChange.fields:type_name -> petrel.v1.ProfileChange.FieldsEntry
-	79,  // 14: petrel.v1.ProfileChange.visibility:type_name -> petrel.v1.ProfileChange.VisibilityEntry
-	38,  // 15: petrel.v1.SetContactsRequest.pairs:type_name -> petrel.v1.ContactPair
-	0,   // 16: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
-	86,  // 17: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	48,  // 18: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	48,  // 19: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	55,  // 20: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
-	56,  // 21: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
-	59,  // 22: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
-	59,  // 23: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
-	60,  // 24: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
-	87,  // 25: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	68,  // 26: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	88,  // 27: petrel.v1.ProfileChange.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	1,   // 28: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	3,   // 29: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	6,   // 30: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	8,   // 31: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	10,  // 32: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11,  // 33: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	12,  // 34: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	13,  // 35: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	14,  // 36: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	17,  // 37: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	23,  // 38: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	25,  // 39: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	27,  // 40: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	28,  // 41: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	29,  // 42: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	30,  // 43: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
-	31,  // 44: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
-	41,  // 45: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
-	33,  // 46: petrel.v1.AdminService.SetProfileRules:input_type -> petrel.v1.SetProfileRulesRequest
-	34,  // 47: petrel.v1.AdminService.SetProfiles:input_type -> petrel.v1.SetProfilesRequest
-	37,  // 48: petrel.v1.AdminService.SetContacts:input_type -> petrel.v1.SetContactsRequest
-	40,  // 49: petrel.v1.AdminService.ListContacts:input_type -> petrel.v1.ListUserContactsRequest
-	42,  // 50: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
-	44,  // 51: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	45,  // 52: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	46,  // 53: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	49,  // 54: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	51,  // 55: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	53,  // 56: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
-	57,  // 57: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
-	61,  // 58: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	63,  // 59: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	64,  // 60: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	65,  // 61: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	18,  // 62: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	19,  // 63: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	66,  // 64: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	69,  // 65: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	71,  // 66: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	73,  // 67: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	74,  // 68: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	76,  // 69: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	89,  // 70: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
-	90,  // 71: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
-	91,  // 72: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
-	14,  // 73: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
-	92,  // 74: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
-	93,  // 75: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
-	94,  // 76: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
-	95,  // 77: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
-	96,  // 78: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
-	97,  // 79: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
-	98,  // 80: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
-	99,  // 81: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
-	100, // 82: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
-	101, // 83: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
-	102, // 84: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
-	103, // 85: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
-	104, // 86: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
-	105, // 87: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
-	2,   // 88: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	4,   // 89: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	7,   // 90: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	9,   // 91: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	106, // 92: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	107, // 93: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	108, // 94: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	15,  // 95: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
-	15,  // 96: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
-	22,  // 97: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	24,  // 98: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	26,  // 99: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	26,  // 100: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	26,  // 101: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	26,  // 102: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	26,  // 103: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
-	32,  // 104: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
-	32,  // 105: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
-	32,  // 106: petrel.v1.AdminService.SetProfileRules:output_type -> petrel.v1.TenantInfo
-	36,  // 107: petrel.v1.AdminService.SetProfiles:output_type -> petrel.v1.SetProfilesResponse
-	39,  // 108: petrel.v1.AdminService.SetContacts:output_type -> petrel.v1.SetContactsResponse
-	109, // 109: petrel.v1.AdminService.ListContacts:output_type -> petrel.v1.ListContactsResponse
-	43,  // 110: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
-	110, // 111: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	111, // 112: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	47,  // 113: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	50,  // 114: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	52,  // 115: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	54,  // 116: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
-	58,  // 117: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
-	62,  // 118: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	112, // 119: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	106, // 120: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	106, // 121: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	21,  // 122: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	20,  // 123: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	67,  // 124: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	70,  // 125: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	72,  // 126: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	67,  // 127: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	75,  // 128: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	77,  // 129: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	113, // 130: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
-	114, // 131: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
-	115, // 132: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
-	116, // 133: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
-	117, // 134: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
-	118, // 135: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
-	119, // 136: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
-	120, // 137: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
-	121, // 138: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
-	106, // 139: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
-	122, // 140: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
-	123, // 141: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
-	124, // 142: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
-	125, // 143: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
-	126, // 144: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
-	127, // 145: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
-	126, // 146: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
-	128, // 147: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
-	88,  // [88:148] is the sub-list for method output_type
-	28,  // [28:88] is the sub-list for method input_type
-	28,  // [28:28] is the sub-list for extension type_name
-	28,  // [28:28] is the sub-list for extension extendee
-	0,   // [0:28] is the sub-list for field type_name
+	87,  // 12: petrel.v1.TenantInfo.first_messages:type_name -> petrel.v1.FirstMessages
+	87,  // 13: petrel.v1.SetFirstMessageRuleRequest.first_messages:type_name -> petrel.v1.FirstMessages
+	36,  // 14: petrel.v1.SetProfilesRequest.profiles:type_name -> petrel.v1.ProfileChange
+	79,  // 15: petrel.v1.ProfileChange.fields:type_name -> petrel.v1.ProfileChange.FieldsEntry
+	80,  // 16: petrel.v1.ProfileChange.visibility:type_name -> petrel.v1.ProfileChange.VisibilityEntry
+	39,  // 17: petrel.v1.SetContactsRequest.pairs:type_name -> petrel.v1.ContactPair
+	0,   // 18: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
+	88,  // 19: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	49,  // 20: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	49,  // 21: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	56,  // 22: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
+	57,  // 23: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
+	60,  // 24: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
+	60,  // 25: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
+	61,  // 26: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
+	89,  // 27: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	69,  // 28: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	90,  // 29: petrel.v1.ProfileChange.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	1,   // 30: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	3,   // 31: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	6,   // 32: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	8,   // 33: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	10,  // 34: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	11,  // 35: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	12,  // 36: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	13,  // 37: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	14,  // 38: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	17,  // 39: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	23,  // 40: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	25,  // 41: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	27,  // 42: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	28,  // 43: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	29,  // 44: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	30,  // 45: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	31,  // 46: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	42,  // 47: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	33,  // 48: petrel.v1.AdminService.SetProfileRules:input_type -> petrel.v1.SetProfileRulesRequest
+	34,  // 49: petrel.v1.AdminService.SetFirstMessageRule:input_type -> petrel.v1.SetFirstMessageRuleRequest
+	35,  // 50: petrel.v1.AdminService.SetProfiles:input_type -> petrel.v1.SetProfilesRequest
+	38,  // 51: petrel.v1.AdminService.SetContacts:input_type -> petrel.v1.SetContactsRequest
+	41,  // 52: petrel.v1.AdminService.ListContacts:input_type -> petrel.v1.ListUserContactsRequest
+	43,  // 53: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	45,  // 54: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	46,  // 55: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	47,  // 56: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	50,  // 57: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	52,  // 58: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	54,  // 59: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
+	58,  // 60: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
+	62,  // 61: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	64,  // 62: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	65,  // 63: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	66,  // 64: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	18,  // 65: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	19,  // 66: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	67,  // 67: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	70,  // 68: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	72,  // 69: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	74,  // 70: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	75,  // 71: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	77,  // 72: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	91,  // 73: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
+	92,  // 74: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
+	93,  // 75: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
+	14,  // 76: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
+	94,  // 77: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
+	95,  // 78: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
+	96,  // 79: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
+	97,  // 80: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
+	98,  // 81: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
+	99,  // 82: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
+	100, // 83: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
+	101, // 84: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
+	102, // 85: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
+	103, // 86: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
+	104, // 87: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
+	105, // 88: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
+	106, // 89: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
+	107, // 90: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
+	2,   // 91: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	4,   // 92: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	7,   // 93: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	9,   // 94: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	108, // 95: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	109, // 96: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	110, // 97: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	15,  // 98: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
+	15,  // 99: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
+	22,  // 100: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	24,  // 101: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	26,  // 102: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	26,  // 103: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	26,  // 104: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	26,  // 105: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	26,  // 106: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	32,  // 107: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	32,  // 108: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	32,  // 109: petrel.v1.AdminService.SetProfileRules:output_type -> petrel.v1.TenantInfo
+	32,  // 110: petrel.v1.AdminService.SetFirstMessageRule:output_type -> petrel.v1.TenantInfo
+	37,  // 111: petrel.v1.AdminService.SetProfiles:output_type -> petrel.v1.SetProfilesResponse
+	40,  // 112: petrel.v1.AdminService.SetContacts:output_type -> petrel.v1.SetContactsResponse
+	111, // 113: petrel.v1.AdminService.ListContacts:output_type -> petrel.v1.ListContactsResponse
+	44,  // 114: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	112, // 115: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	113, // 116: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	48,  // 117: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	51,  // 118: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	53,  // 119: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	55,  // 120: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
+	59,  // 121: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
+	63,  // 122: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	114, // 123: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	108, // 124: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	108, // 125: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	21,  // 126: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	20,  // 127: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	68,  // 128: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	71,  // 129: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	73,  // 130: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	68,  // 131: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	76,  // 132: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	78,  // 133: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	115, // 134: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
+	116, // 135: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
+	117, // 136: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
+	118, // 137: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
+	119, // 138: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
+	120, // 139: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
+	121, // 140: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
+	122, // 141: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
+	123, // 142: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
+	108, // 143: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
+	124, // 144: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
+	125, // 145: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
+	126, // 146: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
+	127, // 147: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
+	128, // 148: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
+	129, // 149: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
+	128, // 150: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
+	130, // 151: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
+	91,  // [91:152] is the sub-list for method output_type
+	30,  // [30:91] is the sub-list for method input_type
+	30,  // [30:30] is the sub-list for extension type_name
+	30,  // [30:30] is the sub-list for extension extendee
+	0,   // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -5630,15 +5711,15 @@ func file_petrel_v1_admin_proto_init() {
 	file_petrel_v1_frames_proto_init()
 	file_petrel_v1_message_proto_init()
 	file_petrel_v1_operator_proto_init()
-	file_petrel_v1_admin_proto_msgTypes[34].OneofWrappers = []any{}
-	file_petrel_v1_admin_proto_msgTypes[40].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   79,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

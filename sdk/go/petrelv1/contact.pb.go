@@ -23,15 +23,17 @@ const (
 
 // Contact is what a user is to another one, as the first of them sees it.
 type Contact struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`                                // the other one
-	SinceMs       uint64                 `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`          // they are a contact since then; 0: they are not
-	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                            // at most 64 characters
-	SentMs        uint64                 `protobuf:"varint,4,opt,name=sent_ms,json=sentMs,proto3" json:"sent_ms,omitempty"`             // when a request was sent to them that waits; 0: none
-	ReceivedMs    uint64                 `protobuf:"varint,5,opt,name=received_ms,json=receivedMs,proto3" json:"received_ms,omitempty"` // when a request came from them that waits; 0: none
-	Greeting      string                 `protobuf:"bytes,6,opt,name=greeting,proto3" json:"greeting,omitempty"`                        // of the request, at most 200 characters
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	User            string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`                                // the other one
+	SinceMs         uint64                 `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`          // they are a contact since then; 0: they are not
+	Remark          string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                            // at most 64 characters
+	SentMs          uint64                 `protobuf:"varint,4,opt,name=sent_ms,json=sentMs,proto3" json:"sent_ms,omitempty"`             // when a request was sent to them that waits; 0: none
+	ReceivedMs      uint64                 `protobuf:"varint,5,opt,name=received_ms,json=receivedMs,proto3" json:"received_ms,omitempty"` // when a request came from them that waits; 0: none
+	Greeting        string                 `protobuf:"bytes,6,opt,name=greeting,proto3" json:"greeting,omitempty"`                        // of the request, at most 200 characters
+	MessagesMs      uint64                 `protobuf:"varint,7,opt,name=messages_ms,json=messagesMs,proto3" json:"messages_ms,omitempty"` // since when first messages of theirs wait, or when they came that were refused; 0: none
+	MessagesRefused bool                   `protobuf:"varint,8,opt,name=messages_refused,json=messagesRefused,proto3" json:"messages_refused,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Contact) Reset() {
@@ -104,6 +106,20 @@ func (x *Contact) GetGreeting() string {
 		return x.Greeting
 	}
 	return ""
+}
+
+func (x *Contact) GetMessagesMs() uint64 {
+	if x != nil {
+		return x.MessagesMs
+	}
+	return 0
+}
+
+func (x *Contact) GetMessagesRefused() bool {
+	if x != nil {
+		return x.MessagesRefused
+	}
+	return false
 }
 
 type RequestContactRequest struct {
@@ -386,7 +402,7 @@ var File_petrel_v1_contact_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_contact_proto_rawDesc = "" +
 	"\n" +
-	"\x17petrel/v1/contact.proto\x12\tpetrel.v1\"\xa6\x01\n" +
+	"\x17petrel/v1/contact.proto\x12\tpetrel.v1\"\xf2\x01\n" +
 	"\aContact\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x04R\asinceMs\x12\x16\n" +
@@ -394,7 +410,10 @@ const file_petrel_v1_contact_proto_rawDesc = "" +
 	"\asent_ms\x18\x04 \x01(\x04R\x06sentMs\x12\x1f\n" +
 	"\vreceived_ms\x18\x05 \x01(\x04R\n" +
 	"receivedMs\x12\x1a\n" +
-	"\bgreeting\x18\x06 \x01(\tR\bgreeting\"~\n" +
+	"\bgreeting\x18\x06 \x01(\tR\bgreeting\x12\x1f\n" +
+	"\vmessages_ms\x18\a \x01(\x04R\n" +
+	"messagesMs\x12)\n" +
+	"\x10messages_refused\x18\b \x01(\bR\x0fmessagesRefused\"~\n" +
 	"\x15RequestContactRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06handle\x18\x02 \x01(\tR\x06handle\x12\x1a\n" +
@@ -414,14 +433,16 @@ const file_petrel_v1_contact_proto_rawDesc = "" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\"Z\n" +
 	"\x14ListContactsResponse\x12.\n" +
 	"\bcontacts\x18\x01 \x03(\v2\x12.petrel.v1.ContactR\bcontacts\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next2\xe9\x03\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next2\xeb\x04\n" +
 	"\x0eContactService\x12F\n" +
 	"\x0eRequestContact\x12 .petrel.v1.RequestContactRequest\x1a\x12.petrel.v1.Contact\x12>\n" +
 	"\rAcceptContact\x12\x19.petrel.v1.ContactRequest\x1a\x12.petrel.v1.Contact\x12>\n" +
 	"\rRefuseContact\x12\x19.petrel.v1.ContactRequest\x1a\x12.petrel.v1.Contact\x12@\n" +
 	"\x0fWithdrawContact\x12\x19.petrel.v1.ContactRequest\x1a\x12.petrel.v1.Contact\x12>\n" +
 	"\rRemoveContact\x12\x19.petrel.v1.ContactRequest\x1a\x12.petrel.v1.Contact\x12<\n" +
-	"\tSetRemark\x12\x1b.petrel.v1.SetRemarkRequest\x1a\x12.petrel.v1.Contact\x12O\n" +
+	"\tSetRemark\x12\x1b.petrel.v1.SetRemarkRequest\x1a\x12.petrel.v1.Contact\x12?\n" +
+	"\x0eAcceptMessages\x12\x19.petrel.v1.ContactRequest\x1a\x12.petrel.v1.Contact\x12?\n" +
+	"\x0eRefuseMessages\x12\x19.petrel.v1.ContactRequest\x1a\x12.petrel.v1.Contact\x12O\n" +
 	"\fListContacts\x12\x1e.petrel.v1.ListContactsRequest\x1a\x1f.petrel.v1.ListContactsResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
@@ -446,26 +467,30 @@ var file_petrel_v1_contact_proto_goTypes = []any{
 	(*ListContactsResponse)(nil),  // 5: petrel.v1.ListContactsResponse
 }
 var file_petrel_v1_contact_proto_depIdxs = []int32{
-	0, // 0: petrel.v1.ListContactsResponse.contacts:type_name -> petrel.v1.Contact
-	1, // 1: petrel.v1.ContactService.RequestContact:input_type -> petrel.v1.RequestContactRequest
-	2, // 2: petrel.v1.ContactService.AcceptContact:input_type -> petrel.v1.ContactRequest
-	2, // 3: petrel.v1.ContactService.RefuseContact:input_type -> petrel.v1.ContactRequest
-	2, // 4: petrel.v1.ContactService.WithdrawContact:input_type -> petrel.v1.ContactRequest
-	2, // 5: petrel.v1.ContactService.RemoveContact:input_type -> petrel.v1.ContactRequest
-	3, // 6: petrel.v1.ContactService.SetRemark:input_type -> petrel.v1.SetRemarkRequest
-	4, // 7: petrel.v1.ContactService.ListContacts:input_type -> petrel.v1.ListContactsRequest
-	0, // 8: petrel.v1.ContactService.RequestContact:output_type -> petrel.v1.Contact
-	0, // 9: petrel.v1.ContactService.AcceptContact:output_type -> petrel.v1.Contact
-	0, // 10: petrel.v1.ContactService.RefuseContact:output_type -> petrel.v1.Contact
-	0, // 11: petrel.v1.ContactService.WithdrawContact:output_type -> petrel.v1.Contact
-	0, // 12: petrel.v1.ContactService.RemoveContact:output_type -> petrel.v1.Contact
-	0, // 13: petrel.v1.ContactService.SetRemark:output_type -> petrel.v1.Contact
-	5, // 14: petrel.v1.ContactService.ListContacts:output_type -> petrel.v1.ListContactsResponse
-	8, // [8:15] is the sub-list for method output_type
-	1, // [1:8] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	0,  // 0: petrel.v1.ListContactsResponse.contacts:type_name -> petrel.v1.Contact
+	1,  // 1: petrel.v1.ContactService.RequestContact:input_type -> petrel.v1.RequestContactRequest
+	2,  // 2: petrel.v1.ContactService.AcceptContact:input_type -> petrel.v1.ContactRequest
+	2,  // 3: petrel.v1.ContactService.RefuseContact:input_type -> petrel.v1.ContactRequest
+	2,  // 4: petrel.v1.ContactService.WithdrawContact:input_type -> petrel.v1.ContactRequest
+	2,  // 5: petrel.v1.ContactService.RemoveContact:input_type -> petrel.v1.ContactRequest
+	3,  // 6: petrel.v1.ContactService.SetRemark:input_type -> petrel.v1.SetRemarkRequest
+	2,  // 7: petrel.v1.ContactService.AcceptMessages:input_type -> petrel.v1.ContactRequest
+	2,  // 8: petrel.v1.ContactService.RefuseMessages:input_type -> petrel.v1.ContactRequest
+	4,  // 9: petrel.v1.ContactService.ListContacts:input_type -> petrel.v1.ListContactsRequest
+	0,  // 10: petrel.v1.ContactService.RequestContact:output_type -> petrel.v1.Contact
+	0,  // 11: petrel.v1.ContactService.AcceptContact:output_type -> petrel.v1.Contact
+	0,  // 12: petrel.v1.ContactService.RefuseContact:output_type -> petrel.v1.Contact
+	0,  // 13: petrel.v1.ContactService.WithdrawContact:output_type -> petrel.v1.Contact
+	0,  // 14: petrel.v1.ContactService.RemoveContact:output_type -> petrel.v1.Contact
+	0,  // 15: petrel.v1.ContactService.SetRemark:output_type -> petrel.v1.Contact
+	0,  // 16: petrel.v1.ContactService.AcceptMessages:output_type -> petrel.v1.Contact
+	0,  // 17: petrel.v1.ContactService.RefuseMessages:output_type -> petrel.v1.Contact
+	5,  // 18: petrel.v1.ContactService.ListContacts:output_type -> petrel.v1.ListContactsResponse
+	10, // [10:19] is the sub-list for method output_type
+	1,  // [1:10] is the sub-list for method input_type
+	1,  // [1:1] is the sub-list for extension type_name
+	1,  // [1:1] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_contact_proto_init() }

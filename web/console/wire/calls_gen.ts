@@ -133,6 +133,13 @@ export interface Calls {
    */
   readonly 'petrel.v1.AdminService/SetProfileRules': readonly [wire.SetProfileRulesRequestJson, wire.TenantInfoJson]
   /**
+   * SetFirstMessageRule says what becomes of the first messages of strangers in a tenant,
+   * which is made if there is none. Users may choose otherwise; without a rule they have
+   * no choice. Clause P-14.11. Errors: invalid.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/SetFirstMessageRule': readonly [wire.SetFirstMessageRuleRequestJson, wire.TenantInfoJson]
+  /**
    * SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
    * Clause P-14.6.
    * Errors: invalid, no_user, handle_taken.
@@ -377,6 +384,7 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AdminService/LinkUser',
   'petrel.v1.AdminService/SetRegistration',
   'petrel.v1.AdminService/SetProfileRules',
+  'petrel.v1.AdminService/SetFirstMessageRule',
   'petrel.v1.AdminService/SetProfiles',
   'petrel.v1.AdminService/SetContacts',
   'petrel.v1.AdminService/CreateInvitation',

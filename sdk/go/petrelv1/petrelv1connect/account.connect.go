@@ -58,6 +58,9 @@ const (
 	// AccountServiceSetPresencePolicyProcedure is the fully-qualified name of the AccountService's
 	// SetPresencePolicy RPC.
 	AccountServiceSetPresencePolicyProcedure = "/petrel.v1.AccountService/SetPresencePolicy"
+	// AccountServiceSetFirstMessagesProcedure is the fully-qualified name of the AccountService's
+	// SetFirstMessages RPC.
+	AccountServiceSetFirstMessagesProcedure = "/petrel.v1.AccountService/SetFirstMessages"
 	// AccountServiceChangePasswordProcedure is the fully-qualified name of the AccountService's
 	// ChangePassword RPC.
 	AccountServiceChangePasswordProcedure = "/petrel.v1.AccountService/ChangePassword"
@@ -274,6 +277,10 @@ type AccountServiceClient interface {
 	SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// SetPresencePolicy says who may see when the caller is online. Errors: invalid.
 	SetPresencePolicy(context.Context, *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetFirstMessages says what becomes of messages of users who are strangers to the
+	// caller. Clause P-14.11. Errors: invalid, forbidden (the tenant has no rule, so
+	// everybody writes to everybody).
+	SetFirstMessages(context.Context, *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -343,6 +350,12 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(accountServiceMethods.ByName("SetPresencePolicy")),
 			connect.WithClientOptions(opts...),
 		),
+		setFirstMessages: connect.NewClient[petrelv1.SetFirstMessagesRequest, petrelv1.Account](
+			httpClient,
+			baseURL+AccountServiceSetFirstMessagesProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("SetFirstMessages")),
+			connect.WithClientOptions(opts...),
+		),
 		changePassword: connect.NewClient[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse](
 			httpClient,
 			baseURL+AccountServiceChangePasswordProcedure,
@@ -407,6 +420,7 @@ type accountServiceClient struct {
 	setAddPolicy      *connect.Client[petrelv1.SetAddPolicyRequest, petrelv1.Account]
 	setForwardPolicy  *connect.Client[petrelv1.SetForwardPolicyRequest, petrelv1.Account]
 	setPresencePolicy *connect.Client[petrelv1.SetPresencePolicyRequest, petrelv1.Account]
+	setFirstMessages  *connect.Client[petrelv1.SetFirstMessagesRequest, petrelv1.Account]
 	changePassword    *connect.Client[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse]
 	listDevices       *connect.Client[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse]
 	renameDevice      *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
@@ -441,6 +455,11 @@ func (c *accountServiceClient) SetForwardPolicy(ctx context.Context, req *connec
 // SetPresencePolicy calls petrel.v1.AccountService.SetPresencePolicy.
 func (c *accountServiceClient) SetPresencePolicy(ctx context.Context, req *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error) {
 	return c.setPresencePolicy.CallUnary(ctx, req)
+}
+
+// SetFirstMessages calls petrel.v1.AccountService.SetFirstMessages.
+func (c *accountServiceClient) SetFirstMessages(ctx context.Context, req *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error) {
+	return c.setFirstMessages.CallUnary(ctx, req)
 }
 
 // ChangePassword calls petrel.v1.AccountService.ChangePassword.
@@ -504,6 +523,10 @@ type AccountServiceHandler interface {
 	SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// SetPresencePolicy says who may see when the caller is online. Errors: invalid.
 	SetPresencePolicy(context.Context, *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetFirstMessages says what becomes of messages of users who are strangers to the
+	// caller. Clause P-14.11. Errors: invalid, forbidden (the tenant has no rule, so
+	// everybody writes to everybody).
+	SetFirstMessages(context.Context, *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -567,6 +590,12 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		AccountServiceSetPresencePolicyProcedure,
 		svc.SetPresencePolicy,
 		connect.WithSchema(accountServiceMethods.ByName("SetPresencePolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accountServiceSetFirstMessagesHandler := connect.NewUnaryHandler(
+		AccountServiceSetFirstMessagesProcedure,
+		svc.SetFirstMessages,
+		connect.WithSchema(accountServiceMethods.ByName("SetFirstMessages")),
 		connect.WithHandlerOptions(opts...),
 	)
 	accountServiceChangePasswordHandler := connect.NewUnaryHandler(
@@ -635,6 +664,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceSetForwardPolicyHandler.ServeHTTP(w, r)
 		case AccountServiceSetPresencePolicyProcedure:
 			accountServiceSetPresencePolicyHandler.ServeHTTP(w, r)
+		case AccountServiceSetFirstMessagesProcedure:
+			accountServiceSetFirstMessagesHandler.ServeHTTP(w, r)
 		case AccountServiceChangePasswordProcedure:
 			accountServiceChangePasswordHandler.ServeHTTP(w, r)
 		case AccountServiceListDevicesProcedure:
@@ -680,6 +711,10 @@ func (UnimplementedAccountServiceHandler) SetForwardPolicy(context.Context, *con
 
 func (UnimplementedAccountServiceHandler) SetPresencePolicy(context.Context, *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetPresencePolicy is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) SetFirstMessages(context.Context, *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetFirstMessages is not implemented"))
 }
 
 func (UnimplementedAccountServiceHandler) ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error) {

@@ -81,6 +81,9 @@ const (
 	// AdminServiceSetProfileRulesProcedure is the fully-qualified name of the AdminService's
 	// SetProfileRules RPC.
 	AdminServiceSetProfileRulesProcedure = "/petrel.v1.AdminService/SetProfileRules"
+	// AdminServiceSetFirstMessageRuleProcedure is the fully-qualified name of the AdminService's
+	// SetFirstMessageRule RPC.
+	AdminServiceSetFirstMessageRuleProcedure = "/petrel.v1.AdminService/SetFirstMessageRule"
 	// AdminServiceSetProfilesProcedure is the fully-qualified name of the AdminService's SetProfiles
 	// RPC.
 	AdminServiceSetProfilesProcedure = "/petrel.v1.AdminService/SetProfiles"
@@ -334,6 +337,11 @@ type AdminServiceClient interface {
 	// Clauses P-14.6, P-14.10. Errors: invalid.
 	// Scope: users.
 	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetFirstMessageRule says what becomes of the first messages of strangers in a tenant,
+	// which is made if there is none. Users may choose otherwise; without a rule they have
+	// no choice. Clause P-14.11. Errors: invalid.
+	// Scope: users.
+	SetFirstMessageRule(context.Context, *connect.Request[petrelv1.SetFirstMessageRuleRequest]) (*connect.Response[petrelv1.TenantInfo], error)
 	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
 	// Clause P-14.6.
 	// Errors: invalid, no_user, handle_taken.
@@ -606,6 +614,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("SetProfileRules")),
 			connect.WithClientOptions(opts...),
 		),
+		setFirstMessageRule: connect.NewClient[petrelv1.SetFirstMessageRuleRequest, petrelv1.TenantInfo](
+			httpClient,
+			baseURL+AdminServiceSetFirstMessageRuleProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("SetFirstMessageRule")),
+			connect.WithClientOptions(opts...),
+		),
 		setProfiles: connect.NewClient[petrelv1.SetProfilesRequest, petrelv1.SetProfilesResponse](
 			httpClient,
 			baseURL+AdminServiceSetProfilesProcedure,
@@ -875,6 +889,7 @@ type adminServiceClient struct {
 	getTenant             *connect.Client[petrelv1.GetTenantRequest, petrelv1.TenantInfo]
 	setRegistration       *connect.Client[petrelv1.SetRegistrationRequest, petrelv1.TenantInfo]
 	setProfileRules       *connect.Client[petrelv1.SetProfileRulesRequest, petrelv1.TenantInfo]
+	setFirstMessageRule   *connect.Client[petrelv1.SetFirstMessageRuleRequest, petrelv1.TenantInfo]
 	setProfiles           *connect.Client[petrelv1.SetProfilesRequest, petrelv1.SetProfilesResponse]
 	setContacts           *connect.Client[petrelv1.SetContactsRequest, petrelv1.SetContactsResponse]
 	listContacts          *connect.Client[petrelv1.ListUserContactsRequest, petrelv1.ListContactsResponse]
@@ -1006,6 +1021,11 @@ func (c *adminServiceClient) SetRegistration(ctx context.Context, req *connect.R
 // SetProfileRules calls petrel.v1.AdminService.SetProfileRules.
 func (c *adminServiceClient) SetProfileRules(ctx context.Context, req *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
 	return c.setProfileRules.CallUnary(ctx, req)
+}
+
+// SetFirstMessageRule calls petrel.v1.AdminService.SetFirstMessageRule.
+func (c *adminServiceClient) SetFirstMessageRule(ctx context.Context, req *connect.Request[petrelv1.SetFirstMessageRuleRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return c.setFirstMessageRule.CallUnary(ctx, req)
 }
 
 // SetProfiles calls petrel.v1.AdminService.SetProfiles.
@@ -1281,6 +1301,11 @@ type AdminServiceHandler interface {
 	// Clauses P-14.6, P-14.10. Errors: invalid.
 	// Scope: users.
 	SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetFirstMessageRule says what becomes of the first messages of strangers in a tenant,
+	// which is made if there is none. Users may choose otherwise; without a rule they have
+	// no choice. Clause P-14.11. Errors: invalid.
+	// Scope: users.
+	SetFirstMessageRule(context.Context, *connect.Request[petrelv1.SetFirstMessageRuleRequest]) (*connect.Response[petrelv1.TenantInfo], error)
 	// SetProfiles changes profiles of users, as UpdateAccount does, all or none of them.
 	// Clause P-14.6.
 	// Errors: invalid, no_user, handle_taken.
@@ -1547,6 +1572,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceSetProfileRulesProcedure,
 		svc.SetProfileRules,
 		connect.WithSchema(adminServiceMethods.ByName("SetProfileRules")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceSetFirstMessageRuleHandler := connect.NewUnaryHandler(
+		AdminServiceSetFirstMessageRuleProcedure,
+		svc.SetFirstMessageRule,
+		connect.WithSchema(adminServiceMethods.ByName("SetFirstMessageRule")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceSetProfilesHandler := connect.NewUnaryHandler(
@@ -1833,6 +1864,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceSetRegistrationHandler.ServeHTTP(w, r)
 		case AdminServiceSetProfileRulesProcedure:
 			adminServiceSetProfileRulesHandler.ServeHTTP(w, r)
+		case AdminServiceSetFirstMessageRuleProcedure:
+			adminServiceSetFirstMessageRuleHandler.ServeHTTP(w, r)
 		case AdminServiceSetProfilesProcedure:
 			adminServiceSetProfilesHandler.ServeHTTP(w, r)
 		case AdminServiceSetContactsProcedure:
@@ -1994,6 +2027,10 @@ func (UnimplementedAdminServiceHandler) SetRegistration(context.Context, *connec
 
 func (UnimplementedAdminServiceHandler) SetProfileRules(context.Context, *connect.Request[petrelv1.SetProfileRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetProfileRules is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) SetFirstMessageRule(context.Context, *connect.Request[petrelv1.SetFirstMessageRuleRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetFirstMessageRule is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) SetProfiles(context.Context, *connect.Request[petrelv1.SetProfilesRequest]) (*connect.Response[petrelv1.SetProfilesResponse], error) {

@@ -51,6 +51,12 @@ const (
 	// ContactServiceSetRemarkProcedure is the fully-qualified name of the ContactService's SetRemark
 	// RPC.
 	ContactServiceSetRemarkProcedure = "/petrel.v1.ContactService/SetRemark"
+	// ContactServiceAcceptMessagesProcedure is the fully-qualified name of the ContactService's
+	// AcceptMessages RPC.
+	ContactServiceAcceptMessagesProcedure = "/petrel.v1.ContactService/AcceptMessages"
+	// ContactServiceRefuseMessagesProcedure is the fully-qualified name of the ContactService's
+	// RefuseMessages RPC.
+	ContactServiceRefuseMessagesProcedure = "/petrel.v1.ContactService/RefuseMessages"
 	// ContactServiceListContactsProcedure is the fully-qualified name of the ContactService's
 	// ListContacts RPC.
 	ContactServiceListContactsProcedure = "/petrel.v1.ContactService/ListContacts"
@@ -77,6 +83,12 @@ type ContactServiceClient interface {
 	// SetRemark says what the caller calls a contact; empty: nothing. Nobody else sees it.
 	// Errors: invalid, no_contact.
 	SetRemark(context.Context, *connect.Request[petrelv1.SetRemarkRequest]) (*connect.Response[petrelv1.Contact], error)
+	// AcceptMessages accepts the first messages of a user, and all further ones. Without
+	// such messages it changes nothing. Clause P-14.12.
+	AcceptMessages(context.Context, *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error)
+	// RefuseMessages refuses the first messages of a user that wait. Further ones do not
+	// reach the caller, and who wrote them is not told. Clause P-14.12.
+	RefuseMessages(context.Context, *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error)
 	// ListContacts lists the contacts and requests of the caller, in pages of about
 	// 64 KiB: the oldest changes first.
 	ListContacts(context.Context, *connect.Request[petrelv1.ListContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error)
@@ -129,6 +141,18 @@ func NewContactServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(contactServiceMethods.ByName("SetRemark")),
 			connect.WithClientOptions(opts...),
 		),
+		acceptMessages: connect.NewClient[petrelv1.ContactRequest, petrelv1.Contact](
+			httpClient,
+			baseURL+ContactServiceAcceptMessagesProcedure,
+			connect.WithSchema(contactServiceMethods.ByName("AcceptMessages")),
+			connect.WithClientOptions(opts...),
+		),
+		refuseMessages: connect.NewClient[petrelv1.ContactRequest, petrelv1.Contact](
+			httpClient,
+			baseURL+ContactServiceRefuseMessagesProcedure,
+			connect.WithSchema(contactServiceMethods.ByName("RefuseMessages")),
+			connect.WithClientOptions(opts...),
+		),
 		listContacts: connect.NewClient[petrelv1.ListContactsRequest, petrelv1.ListContactsResponse](
 			httpClient,
 			baseURL+ContactServiceListContactsProcedure,
@@ -146,6 +170,8 @@ type contactServiceClient struct {
 	withdrawContact *connect.Client[petrelv1.ContactRequest, petrelv1.Contact]
 	removeContact   *connect.Client[petrelv1.ContactRequest, petrelv1.Contact]
 	setRemark       *connect.Client[petrelv1.SetRemarkRequest, petrelv1.Contact]
+	acceptMessages  *connect.Client[petrelv1.ContactRequest, petrelv1.Contact]
+	refuseMessages  *connect.Client[petrelv1.ContactRequest, petrelv1.Contact]
 	listContacts    *connect.Client[petrelv1.ListContactsRequest, petrelv1.ListContactsResponse]
 }
 
@@ -179,6 +205,16 @@ func (c *contactServiceClient) SetRemark(ctx context.Context, req *connect.Reque
 	return c.setRemark.CallUnary(ctx, req)
 }
 
+// AcceptMessages calls petrel.v1.ContactService.AcceptMessages.
+func (c *contactServiceClient) AcceptMessages(ctx context.Context, req *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error) {
+	return c.acceptMessages.CallUnary(ctx, req)
+}
+
+// RefuseMessages calls petrel.v1.ContactService.RefuseMessages.
+func (c *contactServiceClient) RefuseMessages(ctx context.Context, req *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error) {
+	return c.refuseMessages.CallUnary(ctx, req)
+}
+
 // ListContacts calls petrel.v1.ContactService.ListContacts.
 func (c *contactServiceClient) ListContacts(ctx context.Context, req *connect.Request[petrelv1.ListContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error) {
 	return c.listContacts.CallUnary(ctx, req)
@@ -205,6 +241,12 @@ type ContactServiceHandler interface {
 	// SetRemark says what the caller calls a contact; empty: nothing. Nobody else sees it.
 	// Errors: invalid, no_contact.
 	SetRemark(context.Context, *connect.Request[petrelv1.SetRemarkRequest]) (*connect.Response[petrelv1.Contact], error)
+	// AcceptMessages accepts the first messages of a user, and all further ones. Without
+	// such messages it changes nothing. Clause P-14.12.
+	AcceptMessages(context.Context, *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error)
+	// RefuseMessages refuses the first messages of a user that wait. Further ones do not
+	// reach the caller, and who wrote them is not told. Clause P-14.12.
+	RefuseMessages(context.Context, *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error)
 	// ListContacts lists the contacts and requests of the caller, in pages of about
 	// 64 KiB: the oldest changes first.
 	ListContacts(context.Context, *connect.Request[petrelv1.ListContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error)
@@ -253,6 +295,18 @@ func NewContactServiceHandler(svc ContactServiceHandler, opts ...connect.Handler
 		connect.WithSchema(contactServiceMethods.ByName("SetRemark")),
 		connect.WithHandlerOptions(opts...),
 	)
+	contactServiceAcceptMessagesHandler := connect.NewUnaryHandler(
+		ContactServiceAcceptMessagesProcedure,
+		svc.AcceptMessages,
+		connect.WithSchema(contactServiceMethods.ByName("AcceptMessages")),
+		connect.WithHandlerOptions(opts...),
+	)
+	contactServiceRefuseMessagesHandler := connect.NewUnaryHandler(
+		ContactServiceRefuseMessagesProcedure,
+		svc.RefuseMessages,
+		connect.WithSchema(contactServiceMethods.ByName("RefuseMessages")),
+		connect.WithHandlerOptions(opts...),
+	)
 	contactServiceListContactsHandler := connect.NewUnaryHandler(
 		ContactServiceListContactsProcedure,
 		svc.ListContacts,
@@ -273,6 +327,10 @@ func NewContactServiceHandler(svc ContactServiceHandler, opts ...connect.Handler
 			contactServiceRemoveContactHandler.ServeHTTP(w, r)
 		case ContactServiceSetRemarkProcedure:
 			contactServiceSetRemarkHandler.ServeHTTP(w, r)
+		case ContactServiceAcceptMessagesProcedure:
+			contactServiceAcceptMessagesHandler.ServeHTTP(w, r)
+		case ContactServiceRefuseMessagesProcedure:
+			contactServiceRefuseMessagesHandler.ServeHTTP(w, r)
 		case ContactServiceListContactsProcedure:
 			contactServiceListContactsHandler.ServeHTTP(w, r)
 		default:
@@ -306,6 +364,14 @@ func (UnimplementedContactServiceHandler) RemoveContact(context.Context, *connec
 
 func (UnimplementedContactServiceHandler) SetRemark(context.Context, *connect.Request[petrelv1.SetRemarkRequest]) (*connect.Response[petrelv1.Contact], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ContactService.SetRemark is not implemented"))
+}
+
+func (UnimplementedContactServiceHandler) AcceptMessages(context.Context, *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ContactService.AcceptMessages is not implemented"))
+}
+
+func (UnimplementedContactServiceHandler) RefuseMessages(context.Context, *connect.Request[petrelv1.ContactRequest]) (*connect.Response[petrelv1.Contact], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ContactService.RefuseMessages is not implemented"))
 }
 
 func (UnimplementedContactServiceHandler) ListContacts(context.Context, *connect.Request[petrelv1.ListContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error) {

@@ -50,6 +50,12 @@ export interface Calls {
   /** SetPresencePolicy says who may see when the caller is online. Errors: invalid. */
   readonly 'petrel.v1.AccountService/SetPresencePolicy': readonly [wire.SetPresencePolicyRequestJson, wire.AccountJson]
   /**
+   * SetFirstMessages says what becomes of messages of users who are strangers to the
+   * caller. Clause P-14.11. Errors: invalid, forbidden (the tenant has no rule, so
+   * everybody writes to everybody).
+   */
+  readonly 'petrel.v1.AccountService/SetFirstMessages': readonly [wire.SetFirstMessagesRequestJson, wire.AccountJson]
+  /**
    * ChangePassword changes the caller's password, and revokes the tokens of all
    * other devices.
    * Errors: bad_credentials, invalid.
@@ -114,6 +120,16 @@ export interface Calls {
    * Errors: invalid, no_contact.
    */
   readonly 'petrel.v1.ContactService/SetRemark': readonly [wire.SetRemarkRequestJson, wire.ContactJson]
+  /**
+   * AcceptMessages accepts the first messages of a user, and all further ones. Without
+   * such messages it changes nothing. Clause P-14.12.
+   */
+  readonly 'petrel.v1.ContactService/AcceptMessages': readonly [wire.ContactRequestJson, wire.ContactJson]
+  /**
+   * RefuseMessages refuses the first messages of a user that wait. Further ones do not
+   * reach the caller, and who wrote them is not told. Clause P-14.12.
+   */
+  readonly 'petrel.v1.ContactService/RefuseMessages': readonly [wire.ContactRequestJson, wire.ContactJson]
   /**
    * ListContacts lists the contacts and requests of the caller, in pages of about
    * 64 KiB: the oldest changes first.
@@ -202,6 +218,7 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AccountService/SetAddPolicy',
   'petrel.v1.AccountService/SetForwardPolicy',
   'petrel.v1.AccountService/SetPresencePolicy',
+  'petrel.v1.AccountService/SetFirstMessages',
   'petrel.v1.AccountService/ChangePassword',
   'petrel.v1.AccountService/RenameDevice',
   'petrel.v1.AccountService/RevokeDevice',
@@ -213,6 +230,8 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.ContactService/WithdrawContact',
   'petrel.v1.ContactService/RemoveContact',
   'petrel.v1.ContactService/SetRemark',
+  'petrel.v1.ContactService/AcceptMessages',
+  'petrel.v1.ContactService/RefuseMessages',
   'petrel.v1.ConversationService/CreateGroup',
   'petrel.v1.ConversationService/RenameGroup',
   'petrel.v1.ConversationService/AddMembers',

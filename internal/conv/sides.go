@@ -1,0 +1,86 @@
+package conv
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// The record of a direct conversation has a side for each of its users: what this user is to the other one. Package
+// inbox writes what each user sees of both sides into their inbox. Spec: P-14.7, P-14.12.
+
+// pairRecord returns a copy of the record of a direct conversation with both sides; rec may be nil.
+func pairRecord(rec *storepb.Conversation, users []string) *storepb.Conversation {
+	if rec == nil {
+		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
+	}
+	rec = proto.CloneOf(rec)
+	for _, u := range users {
+		if sideOfUser(rec, u) == nil {
+			rec.Sides = append(rec.Sides, &storepb.Side{User: u})
+		}
+	}
+	return rec
+}
+
+func sideOfUser(rec *storepb.Conversation, user string) *storepb.Side {
+	for _, s := range rec.GetSides() {
+		if s.User == user {
+			return s
+		}
+	}
+	return nil
+}
+
+func blocksOf(rec *storepb.Conversation, user string) bool {
+	return slices.ContainsFunc(rec.Blocks, func(b *storepb.Block) bool { return b.Blocked && b.User == user })
+}
+
+// changeSides changes rec by f, which gets the side of user and that of the other one, and notes in the sides who sees
+// the change. It reports whether the sides have changed. rec has both sides, and is modified.
+func changeSides(rec *storepb.Conversation, user string, now uint64, f func(own, other *storepb.Side)) bool {
+	own := sideOfUser(rec, user)
+	other := rec.Sides[1-slices.Index(rec.Sides, own)]
+	before := [2]*storepb.Side{proto.CloneOf(own), proto.CloneOf(other)}
+	f(own, other)
+	next := max(rec.ContactVersion+1, now*1000) // above all versions of a record that was lost
+	if !proto.Equal(ContactOf(own, other), ContactOf(before[0], before[1])) {
+		own.Version, rec.ContactVersion = next, next
+	}
+	if !proto.Equal(ContactOf(other, own), ContactOf(before[1], before[0])) {
+		other.Version, rec.ContactVersion = next, next
+	}
+	return !proto.Equal(own, before[0]) || !proto.Equal(other, before[1])
+}
+
+// sidesThatSee returns a bit set: bit i is set if the user of side i sees a change with this version or a later one.
+func sidesThatSee(rec *storepb.Conversation, version uint64) (bits uint64) {
+	for i, s := range rec.Sides {
+		if s.Version >= version {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// ContactOf returns what the user of one side sees. Either side may be nil.
+func ContactOf(own, other *storepb.Side) *petrelv1.Contact {
+	c := &petrelv1.Contact{User: other.GetUser(), SinceMs: own.GetContactMs(), Remark: own.GetRemark(),
+		SentMs: own.GetAskedMs(), Greeting: own.GetGreeting()}
+	if other.GetAskedMs() > 0 && !other.Hidden {
+		c.ReceivedMs, c.Greeting = other.AskedMs, other.Greeting
+	}
+	if first := own.GetFirst(); first > FirstOpen {
+		c.MessagesMs, c.MessagesRefused = own.FirstMs, first == FirstClosed
+	}
+	return c
+}
+
+// isWithin reports whether less than d has passed since a time; 0: it never was.
+func isWithin(d time.Duration, since, now uint64) bool {
+	return since > 0 && now < since+uint64(d.Milliseconds())
+}

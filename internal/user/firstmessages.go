@@ -1,0 +1,71 @@
+package user
+
+import (
+	"context"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// FirstMessages says what becomes of messages of strangers. The numbers are those of petrel.v1.FirstMessages, and
+// stored. Spec: P-14.11.
+type FirstMessages uint32
+
+// These values of FirstMessages are the rule of a tenant, or the choice of a user; 0: there is none.
+const (
+	FirstOpen     FirstMessages = 1
+	FirstRequests FirstMessages = 2
+	FirstClosed   FirstMessages = 3
+)
+
+func (f FirstMessages) check() error {
+	if f > FirstClosed {
+		return im.Errorf(im.CodeInvalid, "first messages are open, requests or closed")
+	}
+	return nil
+}
+
+// SetFirstMessageRule sets the rule of a tenant, and makes the tenant if there is none. Codes: invalid.
+func (us *Users) SetFirstMessageRule(ctx context.Context, tenant string, f FirstMessages) (TenantInfo, error) {
+	if err := f.check(); err != nil {
+		return TenantInfo{}, err
+	}
+	return us.changeTenant(ctx, tenant, func(rec *storepb.Tenant) { rec.FirstMessages = uint32(f) })
+}
+
+// SetFirstMessages sets the choice of a user. Codes: invalid, no_user, forbidden (the tenant has no rule).
+func (us *Users) SetFirstMessages(ctx context.Context, a im.Account, f FirstMessages) (Info, error) {
+	if err := f.check(); err != nil {
+		return Info{}, err
+	}
+	switch rule, err := us.FirstMessageRule(ctx, a.Tenant); {
+	case err != nil:
+		return Info{}, err
+	case rule == 0:
+		return Info{}, im.Errorf(im.CodeForbidden, "here everybody writes to everybody")
+	}
+	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
+		u.FirstMessages = uint32(f)
+		return nil
+	})
+}
+
+// FirstMessageRule returns the rule of a tenant.
+func (us *Users) FirstMessageRule(ctx context.Context, t im.Tenant) (FirstMessages, error) {
+	rec, err := us.tenantRecord(ctx, t)
+	return FirstMessages(rec.GetFirstMessages()), err
+}
+
+// FirstMessagesOf returns what becomes of first messages to a user, as a number of FirstMessages. It reads the
+// user only if the tenant has a rule.
+func (us *Users) FirstMessagesOf(ctx context.Context, a im.Account) (uint32, error) {
+	rule, err := us.FirstMessageRule(ctx, a.Tenant)
+	if err != nil || rule == 0 {
+		return 0, err
+	}
+	u, err := us.read(ctx, a)
+	if own := u.GetFirstMessages(); own > 0 {
+		return own, err
+	}
+	return uint32(rule), err
+}
