@@ -17,7 +17,8 @@ import (
 func newTenant(c *cli) *cobra.Command {
 	return group("tenant", "Say who may register in a tenant, invite people, and say who changes profiles",
 		"  petrel tenant show\n  petrel tenant registration invitation --tenant acme\n  petrel tenant invite --tenant acme",
-		newTenantShow(c), newTenantRegistration(c), newTenantInvite(c), newTenantManaged(c))
+		newTenantShow(c), newTenantRegistration(c), newTenantInvite(c), newTenantManaged(c),
+		newTenantFirstMessages(c))
 }
 
 // registrations maps the words of the command line to values of the API.
@@ -61,8 +62,10 @@ func (c *cli) writeTenant(t *petrelv1.TenantInfo, err error) error {
 	if t.GetStrictIds() {
 		ids = "look like no other, and read as no other"
 	}
-	return c.answer(t, err, "tenant        %s\nregistration  %s%s\nnew user ids  %s\nprofiles      %s\n",
-		t.GetTenant(), registrationWord(t.GetEffective()), how, ids, managedText(t.GetManaged()))
+	return c.answer(t, err,
+		"tenant          %s\nregistration    %s%s\nnew user ids    %s\nprofiles        %s\nfirst messages  %s\n",
+		t.GetTenant(), registrationWord(t.GetEffective()), how, ids, managedText(t.GetManaged()),
+		firstMessagesText(t.GetFirstMessages()))
 }
 
 func newTenantRegistration(c *cli) *cobra.Command {
@@ -139,6 +142,45 @@ func newTenantManaged(c *cli) *cobra.Command {
 	}
 	addTenant(cmd, &q.Tenant)
 	return cmd
+}
+
+// firstMessages are the rules for first messages, by the word of the command line.
+var firstMessages = map[string]petrelv1.FirstMessages{
+	"everybody": petrelv1.FirstMessages_FIRST_MESSAGES_UNSPECIFIED, "open": petrelv1.FirstMessages_FIRST_MESSAGES_OPEN,
+	"request": petrelv1.FirstMessages_FIRST_MESSAGES_REQUEST, "closed": petrelv1.FirstMessages_FIRST_MESSAGES_CLOSED,
+}
+
+func newTenantFirstMessages(c *cli) *cobra.Command {
+	q := &petrelv1.SetFirstMessageRuleRequest{}
+	cmd := &cobra.Command{
+		Use:   "first-messages open|request|closed|everybody",
+		Short: "Say what becomes of messages of strangers",
+		Long: "Says what becomes of messages to a user from somebody to whom the user has not written, and who is no contact of the\n" +
+			"user. With open they come as all others; with request they wait until the user accepts them; with closed they never\n" +
+			"arrive. At most five go out before an answer, and each user may choose otherwise. With everybody, all users write to\n" +
+			"all without a bound, and have no choice. A tenant that does not exist is made.",
+		Example:   "  petrel tenant first-messages request\n  petrel tenant first-messages everybody --tenant acme",
+		ValidArgs: slices.Sorted(maps.Keys(firstMessages)),
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.FirstMessages, q.RequestId = firstMessages[args[0]], rand.Text()
+			return c.writeTenant(call(ctx, api, "set what becomes of first messages", api.SetFirstMessageRule, q))
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
+}
+
+func firstMessagesText(f petrelv1.FirstMessages) string {
+	switch f {
+	case petrelv1.FirstMessages_FIRST_MESSAGES_OPEN:
+		return "come, at most five before an answer"
+	case petrelv1.FirstMessages_FIRST_MESSAGES_REQUEST:
+		return "wait until the user accepts them"
+	case petrelv1.FirstMessages_FIRST_MESSAGES_CLOSED:
+		return "do not arrive"
+	}
+	return "come: everybody writes to everybody"
 }
 
 func managedText(fields []string) string {

@@ -59,7 +59,7 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 		"user create": {hostile}, "user passwd": {hostile}, "user token": {hostile}, "user revoke": {hostile}, "user disable": {hostile}, "user enable": {hostile},
 		"user link": {hostile}, "user profile": {"alice", "--name", "Alice", "--field", "x=" + hostile}, "user contacts": {"alice", "--add", hostile}, "key create": {hostile, "--scope", "users"}, "key revoke": {hostile}, "setup": {hostile},
 		"conv create": {"--title", hostile, "alice:owner"}, "conv dissolve": {hostile, "--yes"}, "conv members add": {conv, hostile}, "conv members remove": {conv, hostile},
-		"tenant registration": {hostile}, "tenant managed": {hostile}, "tenant invite": {"--tenant", hostile}, "cluster drain": {hostile}, "cluster resume": {hostile}, "cluster move-partition": {hostile},
+		"tenant registration": {hostile}, "tenant managed": {hostile}, "tenant first-messages": {hostile}, "tenant invite": {"--tenant", hostile}, "cluster drain": {hostile}, "cluster resume": {hostile}, "cluster move-partition": {hostile},
 		"conv freeze": {hostile}, "conv thaw": {hostile}, "trace msg": {"--user", "alice", "--id", hostile}, "trace user": {"alice"},
 		"operator create": {hostile, "--scope", "users"}, "operator list": {}, "operator enable": {hostile}, "operator disable": {hostile}, "operator reset": {hostile}, "operator remove": {hostile},
 	}

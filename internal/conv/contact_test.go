@@ -49,7 +49,7 @@ func (w *world) contactOf(u, other im.User) string {
 
 var contactActs = map[string]conv.ContactAct{"ask": conv.ContactAsk, "accept": conv.ContactAccept, "refuse": conv.ContactRefuse,
 	"withdraw": conv.ContactWithdraw, "remove": conv.ContactRemove, "remark": conv.ContactRemark, "make": conv.ContactMake,
-	"end": conv.ContactEnd}
+	"end": conv.ContactEnd, "hear": conv.ContactAcceptMessages, "ignore": conv.ContactRefuseMessages}
 
 // playContacts does acts like "alice ask", "bob block", "a week", and returns the code of the last one.
 func (w *world) playContacts(acts string, skip func(time.Duration)) im.Code {

@@ -29,6 +29,7 @@ type world struct {
 	bytes       int              // that conversations may take in memory; 0: the default
 	cursorReads *cursorReads     // nil: cursors that are read are not counted
 	now         func() time.Time // the wall clock; nil: that of the bubble
+	first       uint32           // what becomes of first messages
 	ended       chan error       // what Run returned
 	fills       int              // calls of fill
 	stop        func()
@@ -63,8 +64,9 @@ func (w *world) start(t testing.TB) {
 		w.cursorReads.Store, w.Gate.Store = st, w.cursorReads
 	}
 	w.Open(conv.Options{
-		MemoryBytes: w.bytes,
-		Now:         w.now,
+		MemoryBytes:   w.bytes,
+		Now:           w.now,
+		FirstMessages: func(context.Context, im.Account) (uint32, error) { return w.first, nil },
 		LookUp: func(_ context.Context, _ im.Account, users []im.User, _ bool) error {
 			if slices.Contains(users, "nobody") {
 				return &im.Error{Code: im.CodeNoUser}

@@ -26,7 +26,7 @@ const (
 // again; an answer ends the bound at once.
 const (
 	maxFirst      = 5
-	askFirstAgain = time.Minute
+	askFirstAgain = 20 * time.Second
 )
 
 // withFirst returns i after the first message to a user of a new direct conversation whose rule is first. A contact of

@@ -41,7 +41,7 @@ func (us *Users) SetFirstMessages(ctx context.Context, a im.Account, f FirstMess
 	switch rule, err := us.FirstMessageRule(ctx, a.Tenant); {
 	case err != nil:
 		return Info{}, err
-	case rule == 0:
+	case rule == 0 && f > 0:
 		return Info{}, im.Errorf(im.CodeForbidden, "here everybody writes to everybody")
 	}
 	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {

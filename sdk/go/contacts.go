@@ -71,6 +71,16 @@ func (c Contacts) SetRemark(ctx context.Context, user, remark string) (*petrelv1
 	return c.change(ctx, "SetRemark", &petrelv1.SetRemarkRequest{User: user, Remark: remark})
 }
 
+// AcceptMessages accepts the first messages of another user, and all further ones.
+func (c Contacts) AcceptMessages(ctx context.Context, user string) (*petrelv1.Contact, error) {
+	return c.change(ctx, "AcceptMessages", &petrelv1.ContactRequest{User: user})
+}
+
+// RefuseMessages refuses the first messages of another user, who is not told. Further ones do not arrive.
+func (c Contacts) RefuseMessages(ctx context.Context, user string) (*petrelv1.Contact, error) {
+	return c.change(ctx, "RefuseMessages", &petrelv1.ContactRequest{User: user})
+}
+
 func (c Contacts) change(ctx context.Context, method string, q proto.Message) (*petrelv1.Contact, error) {
 	var began contactCall
 	c.c.do(func(k *core) { began = contactCall{k.live, k.settings.newest()} })

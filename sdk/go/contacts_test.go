@@ -229,6 +229,8 @@ func TestActsOnContactsAreCalls(t *testing.T) {
 			func() (*petrelv1.Contact, error) { return k.Withdraw(ctx, "bob") },
 			func() (*petrelv1.Contact, error) { return k.Remove(ctx, "bob") },
 			func() (*petrelv1.Contact, error) { return k.SetRemark(ctx, "bob", "Bobby") },
+			func() (*petrelv1.Contact, error) { return k.AcceptMessages(ctx, "bob") },
+			func() (*petrelv1.Contact, error) { return k.RefuseMessages(ctx, "bob") },
 		} {
 			end := start(act)
 			ss, id := p.last()
@@ -243,9 +245,37 @@ func TestActsOnContactsAreCalls(t *testing.T) {
 			got = append(got, rest)
 		}
 		want := []string{"RequestContact/bob//hi/", "RequestContact//bobby//", "AcceptContact/bob///", "RefuseContact/bob///",
-			"WithdrawContact/bob///", "RemoveContact/bob///", "SetRemark/bob///Bobby"}
+			"WithdrawContact/bob///", "RemoveContact/bob///", "SetRemark/bob///Bobby",
+			"AcceptMessages/bob///", "RefuseMessages/bob///"}
 		if !reflect.DeepEqual(got, want) || len(ids) != len(want) || ids[""] {
 			t.Errorf("calls: got %q with the request ids %v, want %q", got, ids, want)
 		}
+	})
+}
+
+// Spec: S-21.4, P-14.12.
+func TestMessagesOfStrangersShowInTheirConversation(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("d1", "bob").add(text("bob", "hi"))
+		p, c := withContacts(s), s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		first := func() string {
+			v, _ := c.Conversation("d1")
+			return v.Personal.FirstMessages
+		}
+		expect(t, "before", first(), "")
+		p.set("bob", settingFirst, "1700000000000")
+		expect(t, "they wait", first(), "waiting")
+		expect(t, "bob is no contact", seen(c), "")
+		end := start(func() (*petrelv1.Contact, error) { return c.Contacts().RefuseMessages(context.Background(), "bob") })
+		p.give(end, &petrelv1.Contact{User: "bob", MessagesMs: 1700000000000, MessagesRefused: true})
+		expect(t, "by the answer", first(), "refused")
+		p.set("bob", settingFirst, "1700000000000 refused")
+		expect(t, "refused", first(), "refused")
+		end = start(func() (*petrelv1.Contact, error) { return c.Contacts().AcceptMessages(context.Background(), "bob") })
+		p.give(end, &petrelv1.Contact{User: "bob"})
+		expect(t, "accepted", first(), "")
+		expect(t, "run", stop(), nil)
 	})
 }

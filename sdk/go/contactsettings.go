@@ -16,6 +16,7 @@ const (
 	settingContact  = "contact"
 	settingSent     = "contact_sent"
 	settingReceived = "contact_received"
+	settingFirst    = "first_messages"
 )
 
 // contactViews are the newest snapshots of contacts. Spec: S-21.3.
@@ -69,6 +70,16 @@ func contactValue(ms uint64, text string) string {
 	return strings.TrimSuffix(strconv.FormatUint(ms, 10)+" "+text, " ")
 }
 
+// wordRefused is the text of the setting after the user has refused the messages.
+const wordRefused = "refused"
+
+func firstMessagesValue(c *petrelv1.Contact) string {
+	if c.MessagesRefused {
+		return contactValue(c.MessagesMs, wordRefused)
+	}
+	return contactValue(c.MessagesMs, "")
+}
+
 // contactList returns all contacts and waiting requests, ascending by user.
 func (c *core) contactList() []*petrelv1.Contact {
 	if c.contacts.listed {
@@ -105,6 +116,7 @@ func (c *core) takeContact(began contactCall, answer *petrelv1.Contact) {
 		settingContact:  contactValue(answer.SinceMs, answer.Remark),
 		settingSent:     contactValue(answer.SentMs, answer.Greeting),
 		settingReceived: contactValue(answer.ReceivedMs, answer.Greeting),
+		settingFirst:    firstMessagesValue(answer),
 	} {
 		if c.settings.value(subject{user: answer.User}, name) != value {
 			c.takeSetting(&petrelv1.Personal{Seq: began.seq, User: answer.User, Name: name, Value: value})

@@ -31,6 +31,11 @@ type Personal struct {
 	ClearedTo  uint64 // nothing up to this seq is shown
 	Hidden     string // seqs that are not shown either, like "3,7-9"; see Hides
 	Blocked    bool   // of a direct conversation: the user blocks the other one
+
+	// FirstMessages is "waiting" while the messages of the other user of a direct conversation wait for this user to
+	// accept them, and "refused" after this user has refused them. Such a conversation belongs into a list of its own.
+	// Spec: P-14.12.
+	FirstMessages string
 }
 
 // Hides tells whether an entry is hidden from the user, because they cleared the conversation or deleted the
@@ -172,13 +177,29 @@ func (c *core) personal(v *conv) Personal {
 	p := Personal{
 		Notify: names[settingNotify].value, Pinned: number(settingPinned), Archived: names[settingArchived].value != "",
 		Unread: names[settingUnread].value != "", ClearedTo: number(settingClearedTo),
-		Hidden:  names[settingHidden].value,
-		Blocked: v.peer != "" && c.settings.value(subject{user: v.peer}, settingBlocked) != "",
+		Hidden:        names[settingHidden].value,
+		Blocked:       v.peer != "" && c.settings.value(subject{user: v.peer}, settingBlocked) != "",
+		FirstMessages: c.firstMessages(v.peer),
 	}
 	if ms := number(settingMutedUntil); ms > 0 {
 		p.MutedUntil = time.UnixMilli(int64(ms))
 	}
 	return p
+}
+
+// firstMessages returns what becomes of the messages of a stranger: "waiting", "refused", or "".
+func (c *core) firstMessages(peer string) string {
+	value := ""
+	if peer != "" {
+		value = c.settings.value(subject{user: peer}, settingFirst)
+	}
+	switch {
+	case value == "":
+		return ""
+	case strings.HasSuffix(value, " "+wordRefused):
+		return "refused"
+	}
+	return "waiting"
 }
 
 // blocked returns the users that the user blocks, sorted.

@@ -195,6 +195,7 @@ var rows = map[string]row{
 	},
 	"AccountService/SetAddPolicy":      {request: fixed(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY, RequestId: "r1"})},
 	"AccountService/SetForwardPolicy":  {request: fixed(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED, RequestId: "r1"})},
+	"AccountService/SetFirstMessages":  {request: fixed(&petrelv1.SetFirstMessagesRequest{RequestId: "r1f"})},
 	"AccountService/SetPresencePolicy": {request: fixed(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_EVERYBODY, RequestId: "r1p"})},
 	"AccountService/ListDevices":       {request: fixed(&petrelv1.ListDevicesRequest{}), masks: []protoreflect.Name{"sessions", "client"}},
 	"AccountService/RenameDevice": {request: func(p *parties) proto.Message {
@@ -230,6 +231,8 @@ var rows = map[string]row{
 		p.makeContacts()
 		return &petrelv1.SetRemarkRequest{User: p.name("bob"), Remark: "the tenor", RequestId: "r1"}
 	}, masks: []protoreflect.Name{"since_ms"}},
+	"ContactService/AcceptMessages": {request: func(p *parties) proto.Message { return &petrelv1.ContactRequest{User: p.name("bob"), RequestId: "r1a"} }},
+	"ContactService/RefuseMessages": {request: func(p *parties) proto.Message { return &petrelv1.ContactRequest{User: p.name("bob"), RequestId: "r1b"} }},
 	"ContactService/ListContacts": {request: func(p *parties) proto.Message {
 		p.makeContacts()
 		return &petrelv1.ListContactsRequest{}
@@ -322,9 +325,10 @@ var rows = map[string]row{
 	"AdminService/LinkUser": {request: func(p *parties) proto.Message {
 		return &petrelv1.LinkUserRequest{User: p.name("bob"), RequestId: "r1"}
 	}},
-	"AdminService/GetTenant":       {request: fixed(&petrelv1.GetTenantRequest{})},
-	"AdminService/SetRegistration": {request: fixed(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN, RequestId: "r1"})},
-	"AdminService/SetProfileRules": {request: fixed(&petrelv1.SetProfileRulesRequest{Tenant: "ruled", Managed: []string{"fields.city", "handle"}, RequestId: "r1"})},
+	"AdminService/GetTenant":           {request: fixed(&petrelv1.GetTenantRequest{})},
+	"AdminService/SetRegistration":     {request: fixed(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN, RequestId: "r1"})},
+	"AdminService/SetProfileRules":     {request: fixed(&petrelv1.SetProfileRulesRequest{Tenant: "ruled", Managed: []string{"fields.city", "handle"}, RequestId: "r1"})},
+	"AdminService/SetFirstMessageRule": {request: fixed(&petrelv1.SetFirstMessageRuleRequest{Tenant: "ruled", FirstMessages: petrelv1.FirstMessages_FIRST_MESSAGES_REQUEST, RequestId: "r1f"})},
 	"AdminService/SetProfiles": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetProfilesRequest{Profiles: []*petrelv1.ProfileChange{{User: p.name("bob"), DisplayName: new("Bob 海燕"), Fields: map[string]string{"city": "Bergen"}}}}
 	}, masks: []protoreflect.Name{"changed"}}, // by the first way

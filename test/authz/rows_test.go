@@ -60,6 +60,7 @@ var methods = map[string]row{
 	account + "UpdateAccount":     {same(&petrelv1.UpdateAccountRequest{DisplayName: new("x")}), ownAccount},
 	account + "SetAddPolicy":      {same(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY}), ownAccount},
 	account + "SetForwardPolicy":  {same(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED}), ownAccount},
+	account + "SetFirstMessages":  {same(&petrelv1.SetFirstMessagesRequest{}), ownAccount},
 	account + "SetPresencePolicy": {same(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_NOBODY}), ownAccount},
 	account + "ChangePassword": {same(&petrelv1.ChangePasswordRequest{OldPassword: password, NewPassword: "another " + password}),
 		"U BC BC BC BC BC U BC U U"}, // nobody here has a password
@@ -90,6 +91,8 @@ var methods = map[string]row{
 	contact + "RefuseContact":   {toContact("member2"), ownAccount},
 	contact + "WithdrawContact": {toContact("member2"), ownAccount},
 	contact + "RemoveContact":   {toContact("member2"), ownAccount},
+	contact + "AcceptMessages":  {toContact("member2"), ownAccount},
+	contact + "RefuseMessages":  {toContact("member2"), ownAccount},
 	contact + "SetRemark": {to(func(w *world) *petrelv1.SetRemarkRequest {
 		return &petrelv1.SetRemarkRequest{User: w.name("other2"), Remark: "x"}
 	}), "U CT CT CT CT CT U CT U U"},
@@ -180,9 +183,10 @@ var methods = map[string]row{
 	admin + "LinkUser": {to(func(w *world) *petrelv1.LinkUserRequest {
 		return &petrelv1.LinkUserRequest{User: w.name("member2")}
 	}), "U U U U U U U U F US"}, // this server has no identity provider
-	admin + "GetTenant":       {same(&petrelv1.GetTenantRequest{}), operator},
-	admin + "SetRegistration": {same(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN}), operator},
-	admin + "SetProfileRules": {same(&petrelv1.SetProfileRulesRequest{Tenant: "ruled", Managed: []string{"about"}}), operator},
+	admin + "GetTenant":           {same(&petrelv1.GetTenantRequest{}), operator},
+	admin + "SetRegistration":     {same(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN}), operator},
+	admin + "SetFirstMessageRule": {same(&petrelv1.SetFirstMessageRuleRequest{Tenant: "ruled", FirstMessages: petrelv1.FirstMessages_FIRST_MESSAGES_REQUEST}), operator},
+	admin + "SetProfileRules":     {same(&petrelv1.SetProfileRulesRequest{Tenant: "ruled", Managed: []string{"about"}}), operator},
 	admin + "SetProfiles": {to(func(w *world) *petrelv1.SetProfilesRequest {
 		return &petrelv1.SetProfilesRequest{Profiles: []*petrelv1.ProfileChange{{User: w.name("member2"), About: new("x")}}}
 	}), operator},

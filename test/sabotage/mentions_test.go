@@ -64,7 +64,7 @@ var mentionRules = []rule{
 	{
 		name:    "withheld-mentions",
 		holds:   "what is withheld mentions nobody",
-		patches: []patch{{"internal/conv/build.go", `if s.Entry.Rel == nil || next.blocker(from) != "" {`, `if s.Entry.Rel == nil {`}},
+		patches: []patch{{"internal/conv/build.go", `if s.Entry.Rel == nil || next.deafTo(from) != "" {`, `if s.Entry.Rel == nil {`}},
 		guards:  []guard{{"internal/conv", "^TestABlockedUserMentionsNobody$"}},
 	},
 	{

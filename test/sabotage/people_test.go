@@ -114,8 +114,8 @@ var peopleRules = []rule{
 		name:  "accept-what-was-withdrawn",
 		holds: "an acceptance after the withdrawal makes no contact",
 		patches: []patch{{"internal/conv/contact.go", `if own.ContactMs == 0 && !asked {`, `if false {`}, {"internal/conv/contact.go", `		if asked {
-			makeContacts(own, other, now)`, `		if true {
-			makeContacts(own, other, now)`}},
+			makeContacts(rec, now)`, `		if true {
+			makeContacts(rec, now)`}},
 		guards: []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{
@@ -133,19 +133,19 @@ var peopleRules = []rule{
 	{
 		name:    "block-beside-requests",
 		holds:   "a block ends the requests that wait",
-		patches: []patch{{"internal/conv/withheld.go", `		endRequests(rec, users, b.User, now)`, `		_ = endRequests`}},
+		patches: []patch{{"internal/conv/withheld.go", `		endRequests(rec, b.User, now)`, `		_ = endRequests`}},
 		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{
 		name:    "refusals-that-show",
 		holds:   "who is blocked gets the answers of silence",
-		patches: []patch{{"internal/conv/contact.go", `case blocksOf(rec, own.User):`, `case blocksOf(rec, own.User) || blocked:`}},
+		patches: []patch{{"internal/conv/contact.go", `if blocksOf(rec, own.User) {`, `if blocksOf(rec, own.User) || blocksOf(rec, other.User) {`}},
 		guards:  []guard{{"internal/conv", "^TestABlockedUserSeesTheContactsOfSilence$"}},
 	},
 	{
 		name:    "tell-remarks",
 		holds:   "nobody is told of a remark but its user",
-		patches: []patch{{"internal/conv/contact.go", `if !proto.Equal(ContactOf(other, own), ContactOf(before[1], before[0])) {`, `{`}},
+		patches: []patch{{"internal/conv/sides.go", `if !proto.Equal(ContactOf(other, own), ContactOf(before[1], before[0])) {`, `{`}},
 		guards:  []guard{{"internal/inbox", "^TestContactsReachTheInboxesOfThoseWhoSeeThem$"}},
 	},
 	{
@@ -199,7 +199,7 @@ var peopleRules = []rule{
 	{
 		name:    "come-back-after-a-block",
 		holds:   "who was blocked comes back by a request, so nobody learns when a block ends",
-		patches: []patch{{"internal/conv/contact.go", `	own.AskedBack = own.ContactMs > 0`, ``}},
+		patches: []patch{{"internal/conv/contact.go", `		own.AskedBack = own.ContactMs > 0`, ``}},
 		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{
@@ -213,5 +213,93 @@ var peopleRules = []rule{
 		holds:   "who has withdrawn a request waits before the next one",
 		patches: []patch{{"internal/conv/contact.go", `case isWithin(askAgain, own.WithdrewMs, now):`, `case false && isWithin(askAgain, own.WithdrewMs, now):`}},
 		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+	},
+	{
+		name:    "first-messages-count",
+		holds:   "messages that wait do not count as unread",
+		patches: []patch{{"internal/conv/build.go", `} else if !in.isWaiting(from) {`, `} else if true {`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}, {"test/scenario", "^TestScenarios$/^first-messages$/^Pebble$"}},
+	},
+	{
+		name:    "first-messages-without-bound",
+		holds:   "a user writes five messages to a stranger before an answer",
+		patches: []patch{{"internal/conv/firstmessage.go", `case other.FirstCount >= maxFirst:`, `case other.FirstCount >= 9*maxFirst:`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:    "bound-tells-the-rule",
+		holds:   "strangers who let messages in bound them, too",
+		patches: []patch{{"internal/conv/firstmessage.go", `case other.FirstCount >= maxFirst:`, `case other.FirstCount >= maxFirst && other.First > FirstOpen:`}},
+		guards:  []guard{{"internal/conv", "^TestAWriterCannotTellWhatBecameOfFirstMessages$"}},
+	},
+	{
+		name:    "closed-lets-messages-in",
+		holds:   "messages to a user who takes none from strangers are withheld",
+		patches: []patch{{"internal/conv/conversation.go", `return other.GetFirst() > FirstWaits || i.blockOf(u) != nil`, `return false && other != nil || i.blockOf(u) != nil`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:    "answer-without-acceptance",
+		holds:   "an answer accepts what waits",
+		patches: []patch{{"internal/conv/firstmessage.go", `case own.GetFirst() > 0:`, `case false && own != nil:`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:    "contacts-are-strangers",
+		holds:   "a contact of the user is no stranger",
+		patches: []patch{{"internal/conv/firstmessage.go", `if first == 0 || sideOfUser(i.record, string(to)).GetContactMs() > 0 {`, `if first == 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:  "contact-without-acceptance",
+		holds: "who becomes a contact is no stranger",
+		patches: []patch{{"internal/conv/contact.go", `		accept(rec, s)
+`, ``}},
+		guards: []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:  "block-leaves-what-waits",
+		holds: "a block refuses the messages that wait",
+		patches: []patch{{"internal/conv/contact.go", `		refuse(own)
+		own.AskedBack`, `		own.AskedBack`}},
+		guards: []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:  "receipts-of-first-messages",
+		holds: "the writer of messages that wait gets no receipts",
+		patches: []patch{{"internal/conv/conversation.go", ` || i.isApart() {
+		return Cursor{}, true`, ` {
+		return Cursor{}, true`}},
+		guards: []guard{{"internal/conv", "^TestAWriterCannotTellWhatBecameOfFirstMessages$"}},
+	},
+	{
+		name:    "react-before-acceptance",
+		holds:   "a reaction does not show that messages that wait were read",
+		patches: []patch{{"internal/conv/reactions.go", `err == nil && own.GetFirst() > FirstOpen {`, `false && own.GetFirst() > FirstOpen {`}},
+		guards:  []guard{{"internal/conv", "^TestAWriterCannotTellWhatBecameOfFirstMessages$"}, {"test/scenario", "^TestScenarios$/^first-messages$/^Pebble$"}},
+	},
+	{
+		name:    "signals-before-acceptance",
+		holds:   "signals of a user whose messages wait reach nobody",
+		patches: []patch{{"internal/conv/signaladmission.go", `in.deafTo(from) != "":`, `in.blockOf(from) != nil:`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^first-messages$/^Pebble$"}},
+	},
+	{
+		name:    "seen-online-before-acceptance",
+		holds:   "who wrote messages that wait does not show whether they are online",
+		patches: []patch{{"internal/conv/admit.go", `i.record.Wrote&(1<<side) != 0 || i.isApart() {`, `i.record.Wrote&(1<<side) != 0 {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^first-messages$/^Pebble$"}},
+	},
+	{
+		name:    "the-back-end-is-a-stranger",
+		holds:   "what the back end sends for a user is no message of a stranger",
+		patches: []patch{{"internal/conv/admit.go", `a.first == nil || s.BackEnd ||`, `a.first == nil ||`}, {"internal/conv/firstmessage.go", `case s.BackEnd:`, `case false:`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}, {"test/scenario", "^TestScenarios$/^first-messages$/^Pebble$"}},
+	},
+	{
+		name:    "choose-without-a-rule",
+		holds:   "users choose what becomes of first messages only where the tenant has a rule",
+		patches: []patch{{"internal/user/firstmessages.go", `case rule == 0 && f > 0:`, `case false && rule == 0:`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^first-messages$/^Pebble$"}},
 	},
 }

@@ -34,7 +34,7 @@ var personalRules = []rule{
 	{
 		name:    "block-late",
 		holds:   "a send is withheld if its turn comes after the block, also in the same commit",
-		patches: []patch{{"internal/conv/build.go", `blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""`, `blocked := s.Entry.GetRecall() == nil && c.info.Load().blocker(from) != ""`}},
+		patches: []patch{{"internal/conv/build.go", `s.Entry.GetRecall() == nil && in.isWithheld(from)`, `s.Entry.GetRecall() == nil && c.info.Load().isWithheld(from)`}},
 		guards:  []guard{{"internal/conv", "^TestBlockRacesASendUnderWay$"}},
 	},
 	{
@@ -76,7 +76,7 @@ var personalRules = []rule{
 	{
 		name:    "signal-who-blocks",
 		holds:   "the signals of a blocked user reach their own devices only",
-		patches: []patch{{"internal/conv/signaladmission.go", `case in.blocker(from) != "":`, `case from == "":`}},
+		patches: []patch{{"internal/conv/signaladmission.go", `case in.deafTo(from) != "":`, `case from == "":`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$"}},
 	},
 	{

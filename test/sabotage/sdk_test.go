@@ -77,6 +77,12 @@ var sdkRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestAContactIsTheSameUntilItChanges$"}},
 	},
 	{
+		name:    "refused-messages-wait",
+		holds:   "a conversation whose messages were refused does not show them as waiting",
+		patches: []patch{{"sdk/go/settings.go", `case strings.HasSuffix(value, " "+wordRefused):`, `case false:`}},
+		guards:  []guard{{"sdk/go", "^TestMessagesOfStrangersShowInTheirConversation$"}},
+	},
+	{
 		name:    "list-the-contacts-of-before",
 		holds:   "a list of contacts is made anew when a setting of a user changes",
 		patches: []patch{{"sdk/go/settings.go", `id, c.contacts.listed = c.direct[of.user], false`, `id = c.direct[of.user]`}},

@@ -53,6 +53,7 @@ var clientRules = map[string]string{
 	"S-21.1": "show-the-greeting-that-was-sent",
 	"S-21.2": "keep-an-answer-over-later-entries",
 	"S-21.3": "make-each-contact-anew",
+	"S-21.4": "refused-messages-wait",
 }
 
 // Each clause is broken: a vector notices it, or, if no script can see it, a test of the SDK.

@@ -28,7 +28,7 @@ interface Known {
   readonly contact: Contact | undefined // undefined: not a contact, and no request waits
 }
 
-type Method = 'AcceptContact' | 'RefuseContact' | 'WithdrawContact' | 'RemoveContact'
+type Method = 'AcceptMessages' | 'RefuseMessages' | 'AcceptContact' | 'RefuseContact' | 'WithdrawContact' | 'RemoveContact'
 
 /**
  * The contacts of the user of a client, and the requests that wait. They are settings of the user, so a change of them
@@ -102,6 +102,16 @@ class Contacts {
     return this.#change(() => this.#client.call('petrel.v1.ContactService/SetRemark', { user, remark }, options))
   }
 
+  /** Accepts the first messages of another user, and all further ones. */
+  acceptMessages(user: string, options?: CallOptions): Promise<Contact> {
+    return this.#act('AcceptMessages', user, options)
+  }
+
+  /** Refuses the first messages of another user, who is not told. Further ones do not arrive. */
+  refuseMessages(user: string, options?: CallOptions): Promise<Contact> {
+    return this.#act('RefuseMessages', user, options)
+  }
+
   #act(method: Method, user: string, options?: CallOptions): Promise<Contact> {
     return this.#change(() => this.#client.call(`petrel.v1.ContactService/${method}`, { user }, options))
   }
@@ -153,7 +163,7 @@ function timeAndText(value: string): { readonly ms: number; readonly text: strin
 }
 
 /** Returns the values that the settings have after a call with this answer. */
-function valuesOf({ sinceMs = '0', remark = '', sentMs = '0', receivedMs = '0', greeting = '' }: ContactJson): ContactValues {
+function valuesOf({ sinceMs = '0', remark = '', sentMs = '0', receivedMs = '0', greeting = '', messagesMs = '0', messagesRefused }: ContactJson): ContactValues {
   const value = (ms: string | number, text: string): string => Number(ms) > 0 ? `${ms} ${text}`.replace(/ $/, '') : ''
-  return [value(sinceMs, remark), value(sentMs, greeting), value(receivedMs, greeting)]
+  return [value(sinceMs, remark), value(sentMs, greeting), value(receivedMs, greeting), value(messagesMs, messagesRefused ? 'refused' : '')]
 }

@@ -117,6 +117,31 @@ describe('contacts', { timeout: 300_000 }, () => {
     })
   })
 
+  test('messages of a stranger show in their conversation', () => {
+    const server = new ContactServer()
+    const { answer } = server
+    server.answer = (f) => (f.sync ? { sync: { token: 'AQ==', convs: [{ conv: 'd1', kind: 'CONV_KIND_DIRECT', peer: 'bob', head: '1', joined: '1', firstSeq: '1' }] } } : answer(f))
+    return withContacts(server, async (contacts, client) => {
+      const first = (): string | undefined => client.conversation('d1')?.personal.firstMessages
+      assert.equal(first(), '')
+      server.set('bob', { first_messages: '1700000000000' })
+      assert.equal(first(), 'waiting')
+      assert.equal(users(contacts), '') // he is no contact
+      const refused = contacts.refuseMessages('bob')
+      await idle()
+      server.give({ user: 'bob', messagesMs: '1700000000000', messagesRefused: true })
+      await refused
+      assert.equal(first(), 'refused')
+      server.set('bob', { first_messages: '1700000000000 refused' })
+      assert.equal(first(), 'refused')
+      const accepted = contacts.acceptMessages('bob')
+      await idle()
+      server.give({ user: 'bob' })
+      await accepted
+      assert.equal(first(), '')
+    })
+  })
+
   test('an answer that is older than an entry changes nothing', () => {
     const server = new ContactServer({ bob: { contact_received: '2 hi' } })
     return withContacts(server, async (contacts) => {

@@ -1,4 +1,4 @@
-import type { Message } from '@petrel-im/sdk'
+import type { Client, Conversation, Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
@@ -31,6 +31,7 @@ const loadDate = () => import('../parts.js').then((m) => m.DateDialog)
 const loadConfirm = () => import('../parts.js').then((m) => m.ConfirmDialog)
 const loadReact = () => import('../parts.js').then((m) => m.ReactDialog)
 const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
+const loadFirst = () => import('../parts.js').then((m) => m.FirstMessagesLine)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
 type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
@@ -45,7 +46,8 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const toast = useToast()
   const v = useChat(conv, peer)
   const pending = usePendingOf(conv, peer)
-  const putOff = usePutOff(pending)
+  const refused = usePutOff(pending)
+  const putOff = refused === 'rate_limited' && v && isUnanswered(client, v, session.user) ? 'unanswered' : refused
   const { state, synced } = useStatus()
   const [intent, setIntent] = useState<Intent>(undefined)
   const [threadIntent, setThreadIntent] = useState<Intent>(undefined)
@@ -138,6 +140,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v ? <Timeline key={v.id} conversation={v} pending={pending} selection={selection} onSelect={setSelection} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
+        {v?.personal.firstMessages && !v.personal.blocked && <Later load={loadFirst} onFailed={ignore} of={{ conversation: v, onRefused: () => go({ account: session.user }) }} />}
         {v?.left
           ? <p className="composer-none">{t(isDissolved(client, v) ? 'dissolved' : 'notMember')}</p>
           : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
@@ -154,6 +157,13 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       </div>
     </PutOff></ChatContext>
   )
+}
+
+function ignore(): void {}
+
+/** Whether the other user of a direct conversation has not written in it. */
+function isUnanswered(client: Client, v: Conversation, user: string): boolean {
+  return v.kind === 'direct' && client.messages(v.id).every((m) => m.from === user)
 }
 
 /** Whether a message belongs to the open thread: as its root, or as an answer. */

@@ -33,7 +33,7 @@ export const soon = (client: Client): CallOptions => client.status().state === '
 
 /** Returns why a message waits, by the code of the last refusal. */
 export function waitText(code: string, t: Translation['t']): string {
-  return t(code === 'disk_full' ? 'waitDiskFull' : code === 'rate_limited' ? 'waitRate' : 'waitBusy')
+  return t(code === 'disk_full' ? 'waitDiskFull' : code === 'rate_limited' ? 'waitRate' : code === 'unanswered' ? 'waitAnswer' : 'waitBusy')
 }
 
 /** Returns why a message is not stored, or that nobody can know whether it is. */

@@ -1,11 +1,11 @@
-import { isPetrelError } from '@petrel-im/sdk'
+import { isPetrelError, type ResponseOf } from '@petrel-im/sdk'
 import { useClient, useProfile, useStatus } from '@petrel-im/sdk/react'
-import { type FormEvent, type ReactElement, useState } from 'react'
+import { type FormEvent, type ReactElement, useEffect, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
 import { Avatar, Button, Choices, Field, IconButton, RowButton, Switch, toast } from '../../ui/index.js'
 import { useName } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
-import { thrownText } from '../chat/failureText.js'
+import { soon, thrownText } from '../chat/failureText.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { UserLine } from '../chat/WhoDialog.js'
 import { mayNotify, permission } from '../notifications.js'
@@ -41,6 +41,7 @@ export function SettingsView(): ReactElement {
           <RowButton icon="device" onClick={() => go({ account: user, panel: 'devices' })}>{t('devices')}</RowButton>
           <RowButton icon="exit" danger onClick={() => setOpen('logout')}>{t('logOut')}</RowButton>
         </section>
+        <FirstMessages />
         <Blocked />
         <p className="quiet settings-version">{version} · <ServerVersion /></p>
       </div>
@@ -84,6 +85,36 @@ function Notices(): ReactElement {
       <h2 className="info-title">{t('notifications')}</h2>
       {allowed !== 'unsupported' && <Switch icon="bell" on={notify && allowed !== 'denied'} onChange={(on) => void change(on)}>{t('notifyHidden')}</Switch>}
       <Switch icon="sound" on={sound} onChange={(on) => prefer({ sound: on })}>{t('sound')}</Switch>
+    </section>
+  )
+}
+
+type Account = ResponseOf<'petrel.v1.AccountService/GetAccount'>
+type FirstMessagesChoice = NonNullable<Account['firstMessages']>
+
+/** What becomes of messages of strangers: a choice where the tenant has a rule. */
+function FirstMessages(): ReactElement | null {
+  const { t } = useLaterTranslation()
+  const client = useClient()
+  const { state } = useStatus()
+  const [chosen, setChosen] = useState<FirstMessagesChoice | undefined>(undefined) // undefined: not known, or there is no choice
+  const take = ({ firstMessages, firstMessagesDefault }: Account): void => setChosen(firstMessagesDefault && (firstMessages ?? firstMessagesDefault))
+  useEffect(() => {
+    if (state === 'live') client.call('petrel.v1.AccountService/GetAccount', {}).then(take, () => {}) // without an answer the choice is not shown
+  }, [client, state])
+  if (chosen === undefined) return null
+  const choose = (next: FirstMessagesChoice): void => {
+    setChosen(next)
+    client.call('petrel.v1.AccountService/SetFirstMessages', { firstMessages: next }, soon(client)).then(take, (why: unknown) => {
+      setChosen(chosen)
+      toast(thrownText(why, t))
+    })
+  }
+  return (
+    <section className="card">
+      <h2 className="info-title">{t('firstMessages')}</h2>
+      <div className="card-choices"><Choices label={t('firstMessages')} value={chosen} onChange={choose} of={[['FIRST_MESSAGES_OPEN', t('firstMessagesOpen')], ['FIRST_MESSAGES_REQUEST', t('firstMessagesAsk')], ['FIRST_MESSAGES_CLOSED', t('firstMessagesClosed')]]} /></div>
+      <p className="info-note">{t('firstMessagesHint')}</p>
     </section>
   )
 }

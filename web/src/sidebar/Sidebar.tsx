@@ -10,7 +10,7 @@ import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
 import { isNarrow, useNarrow } from '../useNarrow.js'
 import { ChatRow } from './ChatRow.js'
-import { chatRoute, inOrder, isListed, isMuted, matches } from './chatList.js'
+import { chatRoute, inOrder, isListed, isMuted, isRequest, matches } from './chatList.js'
 import { type Beginning, NewDialog } from './NewDialog.js'
 import { usePeople, useRequests } from './usePeople.js'
 import { PeopleResult, PersonRow } from './PeopleResult.js'
@@ -19,6 +19,10 @@ import './sidebar.css'
 
 const rowPx = 72
 const mostPeople = 20 // the most users that a search shows beside the conversations
+
+/** Conversations that have a list of their own, behind a row of the main list. */
+const folders = ['messageRequests', 'archive'] as const
+type Folder = typeof folders[number]
 
 interface SidebarProps {
   readonly search: RefObject<HTMLInputElement | null>
@@ -37,7 +41,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const requests = useRequests()
   const { synced } = useStatus()
   const [wanted, setWanted] = useState('')
-  const [archive, setArchive] = useState(false)
+  const [folder, setFolder] = useState<Folder | undefined>(undefined)
   const [creating, setCreating] = useState<Beginning>(undefined)
   // The rows in view are drawn first; none on a phone while a chat covers the list.
   const inView = isNarrow() && (route.conv || route.user) ? 0 : Math.ceil(innerHeight / rowPx)
@@ -46,8 +50,9 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   useWatch(listed)
 
   const searching = wanted.trim() !== ''
-  const archived = listed.filter((v) => v.personal.archived)
-  const chats = searching ? listed.filter((v) => matches(v, wanted, session)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
+  const inFolder = useMemo(() => ({ archive: listed.filter((v) => v.personal.archived), messageRequests: inOrder(client, all.filter(isRequest)) }), [client, all, listed])
+  const opened = searching ? undefined : folder
+  const chats = searching ? listed.filter((v) => matches(v, wanted, session)) : folder ? inFolder[folder] : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
   const known = usePeople(searching)
   const people = searching ? known.filter((u) => !chats.some((v) => v.peer === u) && isNamed(u, wanted, session)).slice(0, mostPeople) : []
   const routeNow = useRef(route)
@@ -68,16 +73,16 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
       if (to < 0) search.current?.focus()
       else rows[Math.min(to, rows.length - 1)]?.focus()
     } else if (e.key === 'Enter' && e.target === search.current) rows[0]?.click()
-    else if (e.key === 'Escape' && (searching || archive)) {
+    else if (e.key === 'Escape' && (searching || folder)) {
       e.preventDefault()
       setWanted('')
-      setArchive(false)
+      setFolder(undefined)
     }
   }
   return (
     <nav className="sidebar" aria-label={t('conversations')} onKeyDown={pressed}>
       <header className="sidebar-header">
-        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : (
+        {opened ? <IconButton icon="back" label={t('back')} onClick={() => setFolder(undefined)} /> : (
           <span className="sidebar-menu">
             {menu(setCreating)}
             {requests > 0 && <Badge count={requests} label={t('requestsWait', { n: requests })} />}
@@ -88,23 +93,23 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
       <button type="button" className="new-chat-button" aria-label={t('newChat')} title={t('newChat')} onClick={() => setCreating('chat')}><Icon name="write" /></button>
       <ConnectionLine />
       <div className="sidebar-list">
-        {archive && !searching && <h2 className="sidebar-part">{t('archive')}</h2>}
-        {!searching && !archive && archived.length > 0 && <ArchiveRow chats={archived} onOpen={() => setArchive(true)} />}
+        {opened && <h2 className="sidebar-part">{t(opened)}</h2>}
+        {!searching && !folder && folders.map((f) => inFolder[f].length > 0 && <FolderRow key={f} folder={f} chats={inFolder[f]} onOpen={() => setFolder(f)} />)}
         <ul>{chats.slice(0, drawn).map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} tabStop={v === tabStop} onSelect={choose} /></li>)}</ul>
         {people.length > 0 && <h2 className="sidebar-part">{t('people')}</h2>}
         {people.map((u) => <PersonRow key={u} user={u} onOpen={() => { setWanted(''); go({ account: user, user: u }) }} />)}
         {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} shown={people} onOpen={() => setWanted('')} />}
-        {!searching && chats.length === 0 && (synced ? <Empty archive={archive} /> : <FirstLoad />)}
+        {!searching && chats.length === 0 && (synced ? <Empty folder={folder} /> : <FirstLoad />)}
       </div>
       <NewDialog open={creating} onOpen={setCreating} />
     </nav>
   )
 }
 
-function Empty({ archive }: { readonly archive: boolean }): ReactElement {
+function Empty({ folder }: { readonly folder: Folder | undefined }): ReactElement {
   const { t } = useTranslation()
   const narrow = useNarrow() // otherwise the other pane shows the welcome
-  return !archive && narrow ? <Welcome /> : <p className="sidebar-empty">{t(archive ? 'archiveEmpty' : 'noConversations')}</p>
+  return !folder && narrow ? <Welcome /> : <p className="sidebar-empty">{t(folder ? `${folder}Empty` : 'noConversations')}</p>
 }
 
 /** Grey rows in place of conversations that are still loading. They show only if that takes a moment. */
@@ -126,15 +131,15 @@ function useWatch(listed: readonly Conversation[]): void {
   useEffect(() => watch(peers === '' ? [] : peers.split(' ')), [watch, peers])
 }
 
-function ArchiveRow({ chats, onOpen }: { readonly chats: readonly Conversation[]; readonly onOpen: () => void }): ReactElement {
+function FolderRow({ folder, chats, onOpen }: { readonly folder: Folder; readonly chats: readonly Conversation[]; readonly onOpen: () => void }): ReactElement {
   const { t } = useTranslation()
   useAfter(nextUnmuted(chats))
   const unread = chats.filter((v) => v.unread > 0 && !isMuted(v)).length
   return (
     <button type="button" className="archive-row" onClick={onOpen}>
-      <Icon name="archive" /><span className="row-text">{t('archive')}</span>
+      <Icon name={folder === 'archive' ? folder : 'person'} /><span className="row-text">{t(folder)}</span>
       {chats.some((v) => v.mentions.length > 0) && <span className="badge badge-round" role="img" aria-label={t('mentionsUnread', { n: chats.reduce((n, v) => n + v.mentions.length, 0) })}>@</span>}
-      {unread > 0 && <Badge count={unread} muted label={t('unreadChats', { n: unread })} />}
+      {folder === 'archive' ? unread > 0 && <Badge count={unread} muted label={t('unreadChats', { n: unread })} /> : <span className="row-note">{chats.length}</span>}
     </button>
   )
 }

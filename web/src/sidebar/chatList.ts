@@ -2,9 +2,14 @@ import type { Client, Conversation } from '@petrel-im/sdk'
 import { hasWords, isNamed, type Names } from '../account/useName.js'
 import type { Route } from '../route.js'
 
-/** Whether the list shows a conversation: a known direct one or group. */
+/** Whether the list shows a conversation: a known direct one or group, but no messages of a stranger. */
 export function isListed(v: Conversation): boolean {
-  return v.known && (v.kind === 'direct' || v.kind === 'group')
+  return v.known && (v.kind === 'direct' || v.kind === 'group') && v.personal.firstMessages === ''
+}
+
+/** Whether the messages of a conversation wait for the person to accept them. */
+export function isRequest(v: Conversation): boolean {
+  return v.known && v.personal.firstMessages === 'waiting'
 }
 
 /**

@@ -1,25 +1,25 @@
 import { setting, takeSetting } from './settings.js'
 import type { Core, Live } from './state.js'
 
-const names = ['contact', 'contact_sent', 'contact_received'] as const
+const names = ['contact', 'contact_sent', 'contact_received', 'first_messages'] as const
 
 /**
  * The values of the settings that say what another user is: since when they are a contact, when the user asked them,
- * and when they asked the user. Each is a time in Unix ms, and after a blank a text; '': not so. Spec: P-14.7.
+ * when they asked the user, and since when their first messages wait. Each is a time in Unix ms, and after a blank a
+ * text; '': not so. Spec: P-14.7, P-14.12.
  */
-export type ContactValues = readonly [since: string, sent: string, received: string]
+export type ContactValues = readonly string[]
 
 export function contactValues(c: Core, user: string): ContactValues {
-  const [since, sent, received] = names
-  return [setting(c, '', user, since), setting(c, '', user, sent), setting(c, '', user, received)]
+  return names.map((name) => setting(c, '', user, name))
 }
 
 /** Calls f with each user who has, or had, such a setting. */
 export function eachContact(c: Core, f: (user: string, values: ContactValues) => void): void {
   for (const of of c.settings.values()) {
-    const [since, sent, received] = names.map((name) => of.get(name))
-    const { user = '' } = since ?? sent ?? received ?? {}
-    if (user !== '') f(user, [since?.value ?? '', sent?.value ?? '', received?.value ?? ''])
+    const all = names.map((name) => of.get(name))
+    const { user = '' } = all.find((s) => s) ?? {}
+    if (user !== '') f(user, all.map((s) => s?.value ?? ''))
   }
 }
 

@@ -150,6 +150,11 @@ export interface Personal {
   readonly hidden: string
   /** The user blocks the peer of this direct conversation. */
   readonly blocked: boolean
+  /**
+   * The messages of the peer of this direct conversation wait for the user to accept them, or the user has refused them.
+   * Such a conversation belongs into a list of its own. Spec: P-14.12.
+   */
+  readonly firstMessages: '' | 'waiting' | 'refused'
 }
 
 /**

@@ -81,6 +81,7 @@ export function personal(c: Core, v: Conv): Personal {
   return {
     mutedUntilMs: number('muted_until'), notify: value('notify'), pinned: number('pinned'), archived: value('archived') !== '', unread: value('unread') !== '',
     clearedTo: number('cleared_to'), hidden: value('hidden'), blocked: v.peer !== '' && setting(c, '', v.peer, 'blocked') !== '',
+    firstMessages: v.peer === '' || setting(c, '', v.peer, 'first_messages') === '' ? '' : setting(c, '', v.peer, 'first_messages').endsWith('refused') ? 'refused' : 'waiting',
   }
 }
 
