@@ -43,7 +43,7 @@ func TestATenantSaysWhoChangesProfiles(t *testing.T) {
 	set := func(fields ...string) []string {
 		return append([]string{"tenant", "managed", "--tenant", "managed-f"}, fields...)
 	}
-	petrel(t, s.env(), set("fields.title", "display_name")...).want(t, exitOK, "profiles      only the back end changes display_name, fields.title\n")
+	petrel(t, s.env(), set("fields.title", "display_name")...).want(t, exitOK, "profiles        only the back end changes display_name, fields.title\n")
 	petrel(t, s.env(), set("surname")...).want(t, exitFailed, "error invalid", "display_name")
 	petrel(t, s.env(), set("none", "about")...).want(t, exitUsage, "only none")
 	show("only the back end changes display_name, fields.title")

@@ -216,7 +216,8 @@ func (a *App) open(ctx context.Context) error {
 	a.openAudit()
 	l := &a.cfg.Limits
 	o := conv.Options{
-		Log: a.log, LookUp: a.users.LookUp, FirstMessages: a.users.FirstMessagesOf, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(a.budgets.Sends),
+		Log: a.log, LookUp: a.users.LookUp, FirstMessages: a.users.FirstMessagesOf,
+		QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(a.budgets.Sends),
 		MemoryBytes: int(a.budgets.Conversations),
 		EditWindow:  orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
 		Holder: a.node.holder(), Nodes: a.node.fan, Refused: a.noteSendRefused,

@@ -194,7 +194,8 @@ func (cm *committer) build(b *batch) {
 		editWindow: cm.o.EditWindow, recallWindow: cm.o.RecallWindow, store: cm.store, formers: cm.formers, batch: b,
 		now: bu.now,
 	}
-	bu.admission = admission{find: cm.o.LookUp, first: cm.o.FirstMessages, ids: cm.ids, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
+	bu.admission = admission{find: cm.o.LookUp, first: cm.o.FirstMessages,
+		ids: cm.ids, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
 	b.commit.Feed, b.commit.Epoch, b.commit.Holder, b.commit.From = cm.tenure.feed, cm.tenure.epoch, cm.holder, cm.pos
 	for i := range b.work {
 		bu.conversation(&b.work[i])

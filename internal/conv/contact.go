@@ -51,7 +51,8 @@ func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactC
 	return rec, nil
 }
 
-// changeContact does what ch says to the sides of rec: own is that of the user who does it. former: rec had sides before.
+// changeContact does what ch says to the sides of rec: own is that of the user who does it. former: rec had sides
+// before.
 func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *storepb.ContactChange, now uint64,
 	former bool) *im.Error {
 	asked := other.AskedMs > 0 && !other.Hidden // as own sees it

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -103,6 +104,29 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 	return nil
 }
 
+// sides returns the side of u in the record, and that of the other user; nil: there is none.
+func (i *info) sides(u im.User) (own, other *storepb.Side) {
+	for _, s := range i.record.GetSides() {
+		if s.User == string(u) {
+			own = s
+		} else {
+			other = s
+		}
+	}
+	return own, other
+}
+
+// isApart reports whether first messages of one of the users wait or are withheld. The users exchange nothing then.
+func (i *info) isApart() bool {
+	return slices.ContainsFunc(i.record.GetSides(), func(s *storepb.Side) bool { return s.First > FirstOpen })
+}
+
+// isWaiting reports whether messages of u wait for the other user of a direct conversation.
+func (i *info) isWaiting(u im.User) bool {
+	_, other := i.sides(u)
+	return other.GetFirst() == FirstWaits
+}
+
 // mayWithhold reports whether rows of the conversation may be withheld, or count for one user only.
 func (i *info) mayWithhold() bool { return len(i.record.GetBlocks())+len(i.record.GetSides()) > 0 }
 
@@ -112,8 +136,8 @@ func (i *info) isWithheld(u im.User) bool {
 	return other.GetFirst() > FirstWaits || i.blockOf(u) != nil
 }
 
-// deafTo returns the other user of a direct conversation if signals, reactions and mentions of u do not reach them: they
-// block u, or first messages of one of the two are not accepted. "": they do.
+// deafTo returns the other user of a direct conversation if signals, reactions and mentions of u do not reach them:
+// they block u, or first messages of one of the two are not accepted. "": they do.
 func (i *info) deafTo(u im.User) im.User {
 	if b := i.blockOf(u); b != nil {
 		return im.User(b.User)

@@ -25,8 +25,8 @@
 //     owner pushes the newest entries once more).
 //   - The end of a commit: publish.go, tenure.go (how long this node owns the feed),
 //     changeindex.go (the conversations that changed last).
-//   - The making of a commit: build.go, admit.go, rewrite.go (edits and recalls), dedupe.go,
-//     batch.go.
+//   - The making of a commit: build.go, admit.go, firstmessage.go (messages of strangers), rewrite.go
+//     (edits and recalls), dedupe.go, batch.go.
 //   - Requests that make no entry: cursorreads.go, cursor.go (moves of cursors), reactions.go
 //     (package note changes and keeps the notes).
 //   - Questions: mention.go (entries that mention a user, also for the committer), convqueries.go,
@@ -37,9 +37,8 @@
 //     sender who may be an outsider), load.go, signaladmission.go, outsider.go (users who must
 //     not learn that a conversation exists), queue.go (sends), memory.go.
 //   - A conversation: conversation.go, withheld.go (the rows that a block hides), contact.go
-//     (contacts and their requests), firstmessage.go (messages of strangers), sides.go (what two
-//     users are to each other), usercursor.go, members.go, thread.go, dedupehashes.go
-//     (the hashes that find repeats).
+//     (contacts and their requests), sides.go (what two users are to each other), usercursor.go,
+//     members.go, thread.go, dedupehashes.go (the hashes that find repeats).
 //   - The base of all others: inboxlag.go, sharedresources.go (the loaders, budgets and counters
 //     of a node), options.go, send.go, relations.go (the entries and users to which a message
 //     refers), signal.go (typing and calls, which are not stored), refusal.go (errors for callers).

@@ -84,3 +84,26 @@ func ContactOf(own, other *storepb.Side) *petrelv1.Contact {
 func isWithin(d time.Duration, since, now uint64) bool {
 	return since > 0 && now < since+uint64(d.Milliseconds())
 }
+
+// What becomes of first messages. The numbers are those of petrel.v1.FirstMessages, and stored.
+const (
+	FirstOpen   = 1 // they come as all others
+	FirstWaits  = 2 // they wait until the user accepts them
+	FirstClosed = 3 // they are withheld, from the first one on or since the user has refused them
+)
+
+// accept ends what the side s says about first messages. Who has written them lets the user see when they are online,
+// as anybody does who has written.
+func accept(rec *storepb.Conversation, s *storepb.Side) {
+	if s.First > FirstOpen {
+		rec.Wrote |= 1 << (1 - slices.Index(rec.Participants, s.User))
+	}
+	s.First, s.FirstCount = 0, 0 // FirstMs stays: the user's inbox has it, until an entry takes it away
+}
+
+// refuse refuses the messages that wait for the user of a side.
+func refuse(s *storepb.Side) {
+	if s.First == FirstWaits {
+		s.First = FirstClosed
+	}
+}
