@@ -39,11 +39,10 @@ const (
 // now is in Unix milliseconds. Codes: no_contact, forbidden, rate_limited.
 func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactChange,
 	now uint64) (*storepb.Conversation, *im.Error) {
-	former := len(rec.GetSides()) > 0
 	rec = pairRecord(rec, users)
 	var refusal *im.Error
 	changed := changeSides(rec, ch.User, now, func(own, other *storepb.Side) {
-		refusal = changeContact(rec, own, other, ch, now, former)
+		refusal = changeContact(rec, own, other, ch, now)
 	})
 	if refusal != nil || !changed {
 		return nil, refusal
@@ -51,10 +50,9 @@ func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactC
 	return rec, nil
 }
 
-// changeContact does what ch says to the sides of rec: own is that of the user who does it. former: rec had sides
-// before.
-func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *storepb.ContactChange, now uint64,
-	former bool) *im.Error {
+// changeContact does what ch says to the sides of rec: own is that of the user who does it.
+func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *storepb.ContactChange,
+	now uint64) *im.Error {
 	asked := other.AskedMs > 0 && !other.Hidden // as own sees it
 	switch ContactAct(ch.Act) {
 	case ContactAsk:
@@ -84,7 +82,8 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 			makeContacts(rec, now)
 		}
 	case ContactRefuse:
-		if former && (own.ContactMs == 0 || asked) { // also between two requests, which may follow each other fast
+		late := other.AskedMs > 0 || other.WithdrewMs > 0 // a withdrawal, and the next request, may come before the refusal
+		if asked || late && own.ContactMs == 0 {
 			own.RefusedMs, other.Hidden = now, other.AskedMs > 0
 		}
 	case ContactWithdraw:

@@ -15,16 +15,21 @@ import (
 
 // pairRecord returns a copy of the record of a direct conversation with both sides; rec may be nil.
 func pairRecord(rec *storepb.Conversation, users []string) *storepb.Conversation {
-	if rec == nil {
-		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
-	}
-	rec = proto.CloneOf(rec)
+	rec = cloneOfPair(rec, users)
 	for _, u := range users {
 		if sideOfUser(rec, u) == nil {
 			rec.Sides = append(rec.Sides, &storepb.Side{User: u})
 		}
 	}
 	return rec
+}
+
+// cloneOfPair returns a copy of the record of a direct conversation; rec may be nil.
+func cloneOfPair(rec *storepb.Conversation, users []string) *storepb.Conversation {
+	if rec == nil {
+		return &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
+	}
+	return proto.CloneOf(rec)
 }
 
 func sideOfUser(rec *storepb.Conversation, user string) *storepb.Side {

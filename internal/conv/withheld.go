@@ -67,14 +67,11 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 // it.
 func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 	newest Cursor, now uint64) (*storepb.Conversation, bool) {
-	if rec == nil {
-		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
-	}
-	i := slices.IndexFunc(rec.Blocks, func(x *storepb.Block) bool { return x.User == b.User })
+	i := slices.IndexFunc(rec.GetBlocks(), func(x *storepb.Block) bool { return x.User == b.User })
 	if i >= 0 && rec.Blocks[i].Version >= b.Version {
 		return nil, false
 	}
-	rec = proto.CloneOf(rec)
+	rec = cloneOfPair(rec, users)
 	b = proto.CloneOf(b)
 	b.Delivered, b.Read = max(b.Delivered, uint64(newest.Delivered)), max(b.Read, uint64(newest.Read))
 	switch {

@@ -34,7 +34,7 @@ func (c Contacts) Get(user string) (contact *petrelv1.Contact) {
 // Ask asks another user to become a contact. If a request of theirs waits, or they have this user as a contact, both
 // are contacts at once. A repeat changes the greeting, which has at most 200 characters. Codes: invalid, no_user,
 // forbidden (this user blocks them, or only the back end changes contacts), too_many_contacts, rate_limited (no
-// look-up is left).
+// look-up is left, or this user has withdrawn a request to them in the last ten seconds).
 func (c Contacts) Ask(ctx context.Context, user, greeting string) (*petrelv1.Contact, error) {
 	return c.change(ctx, "RequestContact", &petrelv1.RequestContactRequest{User: user, Greeting: greeting})
 }

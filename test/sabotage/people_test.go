@@ -205,7 +205,7 @@ var peopleRules = []rule{
 	{
 		name:    "refuse-too-late",
 		holds:   "a refusal between two requests of the same user counts",
-		patches: []patch{{"internal/conv/contact.go", `if former && (own.ContactMs == 0 || asked) {`, `if former && asked {`}},
+		patches: []patch{{"internal/conv/contact.go", `if asked || late && own.ContactMs == 0 {`, `if asked || late && false {`}},
 		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{

@@ -412,12 +412,19 @@ describe('the console', { timeout: suiteMs }, () => {
 
     await p.page.goto(`${w.server.operators}/admin/tenants`)
     for (const [from, to, fields] of [['none', 'Display name, boat', ['display_name', 'fields.boat']], ['Display name, boat', 'none', undefined]] as const) {
-      await p.page.getByRole('table').first().getByRole('row', { name: 'default' }).getByRole('button', { name: 'Profiles' }).click()
+      await p.page.getByRole('table').first().getByRole('row', { name: 'default' }).getByRole('button', { name: 'People' }).click()
       await dialog.getByRole('switch', { name: 'Display name' }).click()
       await dialog.getByLabel('Single fields of the application').fill(to === 'none' ? '' : 'boat')
       await confirm(p, 'Change', from, to)
       const { managed } = await w.server.admin('AdminService/GetTenant', {}) as { managed?: string[] }
       assert.deepEqual(managed, fields)
+    }
+    for (const [from, to, rule] of [['no rule', 'wait', 'FIRST_MESSAGES_REQUEST'], ['wait', 'no rule', undefined]] as const) {
+      await p.page.getByRole('table').first().getByRole('row', { name: 'default' }).getByRole('button', { name: 'People' }).click()
+      await dialog.getByRole('radio', { name: to }).check()
+      await confirm(p, 'Change', from, to)
+      const { firstMessages } = await w.server.admin('AdminService/GetTenant', {}) as { firstMessages?: string }
+      assert.equal(firstMessages, rule)
     }
     await p.context.close()
   })

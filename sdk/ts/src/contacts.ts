@@ -71,7 +71,7 @@ class Contacts {
    * Asks another user to become a contact. If a request of theirs waits, or they have this user as a contact, both are
    * contacts at once. A repeat changes the greeting, which has at most 200 characters. Codes: invalid, no_user,
    * forbidden (this user blocks them, or only the back end changes contacts), too_many_contacts, rate_limited (no
-   * look-up is left).
+   * look-up is left, or this user has withdrawn a request to them in the last ten seconds).
    */
   ask(wanted: ContactWanted, greeting = '', options?: CallOptions): Promise<Contact> {
     return this.#change(() => this.#client.call('petrel.v1.ContactService/RequestContact', { ...wanted, greeting }, options))

@@ -11,6 +11,8 @@ import type { TenantSummaryJson } from '../wire/types_gen.js'
 
 const registrations = ['REGISTRATION_UNSPECIFIED', 'REGISTRATION_OPEN', 'REGISTRATION_INVITATION', 'REGISTRATION_CLOSED'] as const
 type Registration = typeof registrations[number]
+const firstRules = ['FIRST_MESSAGES_UNSPECIFIED', 'FIRST_MESSAGES_OPEN', 'FIRST_MESSAGES_REQUEST', 'FIRST_MESSAGES_CLOSED'] as const
+type FirstRule = typeof firstRules[number]
 const dayS = 86_400
 const manageable = ['display_name', 'about', 'handle', 'avatar', 'fields', 'contacts'] as const
 const single = 'fields.' // before the name of one field of the application
@@ -62,27 +64,35 @@ function Register({ of, onClose }: { readonly of: TenantSummaryJson; readonly on
   )
 }
 
-/** The fields of profiles that only the application changes. Spec: P-14.6. */
+/** What users of a tenant do not change themselves, and what becomes of messages of strangers. Spec: P-14.6, P-14.11. */
 function Managed({ tenant, onClose }: { readonly tenant: string; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const { answer, error } = useCall('AdminService/GetTenant', { tenant })
-  const before = answer?.managed ?? []
-  if (answer) return <ChangeManaged tenant={tenant} before={before} onClose={onClose} />
+  if (answer) return <ChangeManaged tenant={tenant} before={answer.managed ?? []} rule={answer.firstMessages ?? 'FIRST_MESSAGES_UNSPECIFIED'} onClose={onClose} />
   return <Dialog title={t('managedTitle', { tenant })} closeLabel={t('close')} onClose={onClose} foot={<Button onClick={onClose}>{t('cancel')}</Button>}>{error ? <Trouble error={error} /> : <Spinner label={t('loading')} />}</Dialog>
 }
 
-function ChangeManaged({ tenant, before, onClose }: { readonly tenant: string; readonly before: readonly string[]; readonly onClose: () => void }): ReactElement {
+function ChangeManaged({ tenant, before, rule, onClose }: { readonly tenant: string; readonly before: readonly string[]; readonly rule: FirstRule; readonly onClose: () => void }): ReactElement {
   const tr = useTranslation()
   const { t } = tr
   const [whole, setWhole] = useState<readonly string[]>(before.filter((f) => !f.startsWith(single)))
   const [names, setNames] = useState(before.filter((f) => f.startsWith(single)).map((f) => f.slice(single.length)).join(', '))
+  const [first, setFirst] = useState<FirstRule>(rule)
   const managed = [...new Set([...whole, ...names.split(/[,，]/).map((n) => n.trim()).filter(Boolean).map((n) => single + n)])].sort()
   const say = (fields: readonly string[]): string => fields.map((f) => f.startsWith(single) ? f.slice(single.length) : named(tr, 'managed', f)).join(', ') || t('none')
-  const changes: Changed[] = say(managed) === say(before) ? [] : [{ name: t('onlyApplication'), from: say(before), to: say(managed) }]
+  const isSame = say(managed) === say(before)
+  const changes: Changed[] = isSame ? [] : [{ name: t('onlyApplication'), from: say(before), to: say(managed) }]
+  if (first !== rule) changes.push({ name: t('firstMessages'), from: named(tr, 'first', rule), to: named(tr, 'first', first) })
+  const run = async (requestId: string): Promise<void> => {
+    if (!isSame) await call('AdminService/SetProfileRules', { tenant, managed, requestId })
+    if (first !== rule) await call('AdminService/SetFirstMessageRule', { tenant, firstMessages: first, requestId })
+  }
   return (
-    <Change title={t('managedTitle', { tenant })} text={t('managedText')} changes={changes} ready={changes.length > 0} action={t('change')} done={t('doneChanged')} run={(requestId) => call('AdminService/SetProfileRules', { tenant, managed, requestId })} onClose={onClose}>
+    <Change title={t('managedTitle', { tenant })} text={t('managedText')} changes={changes} ready={changes.length > 0} action={t('change')} done={t('doneChanged')} run={run} onClose={onClose}>
       {manageable.map((f) => <Switch key={f} on={whole.includes(f)} onChange={(on) => setWhole(on ? [...whole, f] : whole.filter((x) => x !== f))}>{named(tr, 'managed', f)}</Switch>)}
       <Field label={t('managedNames')} hint={t('managedNamesHint')} autoCapitalize="none" spellCheck={false} value={names} onChange={(e) => setNames(e.target.value)} />
+      <Choices titled label={t('firstMessages')} value={first} of={firstRules.map((r) => [r, named(tr, 'first', r)] as const)} onChange={setFirst} />
+      <p className="quiet">{t('firstMessagesText')}</p>
     </Change>
   )
 }
