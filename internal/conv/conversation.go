@@ -154,7 +154,7 @@ func (i *info) deafTo(u im.User) im.User {
 // strangers when a device is online. It is zero while first messages are not accepted. hidden: u gets no receipts of
 // this user. Spec: P-5.4, P-8.6, P-14.12.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
-	side := sideOf(i.record, u)
+	side, at := sideOf(i.record, u), at.shown()
 	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) || i.isApart() {
 		return Cursor{}, true
 	}

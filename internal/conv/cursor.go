@@ -12,7 +12,6 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wake"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -31,7 +30,7 @@ const flushSize = 4096
 type cursorWrite struct {
 	c       *conv
 	p       *userCursor
-	to      Cursor
+	was, to Cursor
 	waiting []*CursorMove
 }
 
@@ -72,6 +71,7 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 		Origin:       fanout.Asker{Node: by.Node, ID: q.Session},
 		Done:         func(c Cursor, err *im.Error, _ *fanout.WakeUps) { ch <- answer{c, err} },
 		WantMentions: q.Mentions,
+		Private:      q.Private,
 	}
 	if err := cu.Move(ctx, m); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	}
 	defer end()
 	to := Cursor{Delivered: in.members.readableUpTo(m.User, min(m.Delivered, at.head)),
-		Read: in.members.readableUpTo(m.User, min(m.Read, at.head))}
+		Read: in.members.readableUpTo(m.User, min(m.Read, at.head)), private: m.Private}
 	if len(in.members.current) > MaxReceipts {
 		to.Delivered = 0
 	}
@@ -233,7 +233,7 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 		all := c.cursors
 		n := min(len(all.dirty), flushSize-len(into))
 		for _, p := range all.dirty[:n] {
-			into = append(into, cursorWrite{c, p, p.newest, p.waiting})
+			into = append(into, cursorWrite{c, p, p.stored, p.newest, p.waiting})
 			p.dirty, p.waiting = false, nil
 		}
 		if all.dirty = append(all.dirty[:0], all.dirty[n:]...); len(all.dirty) > 0 {
@@ -254,9 +254,7 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 // put returns the write of f in the commit at pos, and notes pos in f.
 func (f *cursorWrite) put(pos im.Pos) store.CursorPut {
 	f.to.Pos = pos
-	return store.CursorPut{Conv: f.c.key, User: f.p.user, Record: &storepb.Cursor{
-		Delivered: uint64(f.to.Delivered), Read: uint64(f.to.Read), Counted: f.to.Counted, ChangedPos: uint64(pos),
-	}}
+	return store.CursorPut{Conv: f.c.key, User: f.p.user, Record: f.to.record()}
 }
 
 // show lets others see the cursors of a durable commit.
@@ -314,16 +312,19 @@ func (cu *cursors) sendReceipts(moved []cursorWrite) {
 	if len(members.current) <= MaxReceipts {
 		all := make([]fanout.Receipt, 0, len(moved))
 		for i := range moved {
-			if members.Role(moved[i].p.user) != 0 && moved[i].to.Read != 0 {
-				all = append(all, moved[i].receipt(c.id))
+			if f := &moved[i]; members.Role(f.p.user) != 0 && !f.to.private && f.to.Read != 0 {
+				all = append(all, f.receipt(c.id))
 			}
 		}
 		cu.fan.Receipts(c.key, members.current, all)
 	}
 	for i := range moved {
 		f := &moved[i]
-		if len(members.current) > MaxReceipts || members.Role(f.p.user) == 0 || f.to.Read == 0 {
+		switch beside := len(members.current) > MaxReceipts || members.Role(f.p.user) == 0; {
+		case beside || f.to.Read == 0:
 			cu.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
+		case f.to.private:
+			cu.sendApart(c, f, members.current, f.to.shownRead != 0)
 		}
 	}
 }
@@ -337,13 +338,26 @@ func (cu *cursors) sendDirect(c *conv, in *info, moved []cursorWrite) {
 				to = []im.User{f.p.user}
 			}
 		}
+		if f.to.private {
+			cu.sendApart(c, f, to, true)
+			continue
+		}
 		cu.fan.Receipts(c.key, to, []fanout.Receipt{f.receipt(c.id)})
 	}
 }
 
+// sendApart sends the receipt of a user who reads without showing it: to their own devices where they are, and to the
+// others, if show is set and it has changed, what these see.
+func (cu *cursors) sendApart(c *conv, f *cursorWrite, to []im.User, show bool) {
+	cu.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
+	if is := f.to.shown(); show && !is.same(f.was.shown()) {
+		others := slices.DeleteFunc(slices.Clone(to), func(u im.User) bool { return u == f.p.user })
+		cu.fan.Receipts(c.key, others, []fanout.Receipt{{Receipt: is.receipt(c.id, f.p.user)}})
+	}
+}
+
 func (f *cursorWrite) receipt(id string) fanout.Receipt {
-	r := fanout.Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: string(f.p.user), Delivered: uint64(f.to.Delivered),
-		Read: uint64(f.to.Read)}}
+	r := fanout.Receipt{Receipt: f.to.receipt(id, f.p.user)}
 	for _, m := range f.waiting {
 		if m.Origin.ID != 0 {
 			r.Origins = append(r.Origins, m.Origin)

@@ -8,7 +8,6 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // CursorOf returns a user's durable cursor. It looks into memory before and after the read of the store: a
@@ -91,8 +90,7 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipt
 			at.Delivered = 0
 		}
 		if at.Delivered > 0 || at.Read > 0 {
-			list.Receipts = append(list.Receipts, &petrelv1.Receipt{Conv: c.id, User: string(x.user),
-				Delivered: uint64(at.Delivered), Read: uint64(at.Read)})
+			list.Receipts = append(list.Receipts, at.receipt(c.id, x.user))
 		}
 	}
 	if more {

@@ -15,6 +15,7 @@ type CursorMove struct {
 	Conv            im.Key
 	User            im.User
 	Delivered, Read im.Seq
+	Private         bool // others are not shown how far the user reads. Spec: P-14.14
 
 	// Origin is the session that asked; the answer replaces the receipt for it. The zero Asker: there is
 	// none. Done is called once, when the cursor is durable or with an error; it must not block.
@@ -57,21 +58,55 @@ type Cursor struct {
 	Delivered, Read im.Seq
 	Counted         uint64 // at Read
 	Pos             im.Pos // of the commit that wrote it; 0: never written
+
+	// With private, the user reads without showing it: others see the cursors shown, where these two stood when that
+	// began; delivered moves on with what the client says itself. Spec: P-14.14.
+	private                   bool
+	shownDelivered, shownRead im.Seq
 }
 
 func cursorOf(r *storepb.Cursor) Cursor {
-	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos())}
+	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos()), r.GetPrivate(),
+		im.Seq(r.GetShownDelivered()), im.Seq(r.GetShownRead())}
+}
+
+// record is c as it is stored.
+func (c Cursor) record() *storepb.Cursor {
+	return &storepb.Cursor{Delivered: uint64(c.Delivered), Read: uint64(c.Read), Counted: c.Counted,
+		ChangedPos: uint64(c.Pos), Private: c.private, ShownDelivered: uint64(c.shownDelivered),
+		ShownRead: uint64(c.shownRead)}
+}
+
+// shown returns c as others see it.
+func (c Cursor) shown() Cursor {
+	if c.private {
+		c.Delivered, c.Read = c.shownDelivered, c.shownRead
+	}
+	return c
+}
+
+// receipt returns c as a receipt of u; id is that of the conversation.
+func (c Cursor) receipt(id string, u im.User) *petrelv1.Receipt {
+	return &petrelv1.Receipt{Conv: id, User: string(u), Delivered: uint64(c.Delivered), Read: uint64(c.Read)}
 }
 
 // raise moves each cursor of c forward to that of d, and delivered at least to read; none goes
-// back. It returns false if none moved. Spec: P-8.6.
+// back. It returns false if none moved. A public move shows all that was read before. Spec: P-8.6, P-14.14.
 func (c *Cursor) raise(d Cursor) bool {
-	moved := false
+	moved, before := false, *c
 	if d.Read > c.Read {
 		c.Read, c.Counted, moved = d.Read, d.Counted, true
 	}
 	if d := max(d.Delivered, c.Read); d > c.Delivered {
 		c.Delivered, moved = d, true
+	}
+	switch {
+	case !moved:
+	case !d.private:
+		c.private, c.shownDelivered, c.shownRead = false, 0, 0
+	default:
+		was := before.shown()
+		c.private, c.shownDelivered, c.shownRead = true, max(was.Delivered, d.Delivered), was.Read
 	}
 	return moved
 }

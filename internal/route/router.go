@@ -211,7 +211,7 @@ func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 		var k fanout.WakeUps
 		defer k.Flush()
 		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID,
-			Mentions: m.WantMentions}
+			Mentions: m.WantMentions, Private: m.Private}
 		moved, err := Ask(ctx, r, conv.Query{Conv: m.Conv, User: m.User}, (*conv.Owner).MoveCursor, q)
 		if err != nil {
 			m.Done(conv.Cursor{}, &im.Error{Code: im.CodeOf(err), Message: err.Error()}, &k)

@@ -1545,6 +1545,7 @@ type MoveCursor struct {
 	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
 	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`   // of the asking node, which moves the cursor; 0: none
 	Mentions      bool                   `protobuf:"varint,4,opt,name=mentions,proto3" json:"mentions,omitempty"` // the answer has the unread mentions
+	Private       bool                   `protobuf:"varint,5,opt,name=private,proto3" json:"private,omitempty"`   // others are not shown how far the user reads
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1603,6 +1604,13 @@ func (x *MoveCursor) GetSession() uint64 {
 func (x *MoveCursor) GetMentions() bool {
 	if x != nil {
 		return x.Mentions
+	}
+	return false
+}
+
+func (x *MoveCursor) GetPrivate() bool {
+	if x != nil {
+		return x.Private
 	}
 	return false
 }
@@ -2263,13 +2271,14 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"N\n" +
 	"\bReceipts\x12.\n" +
 	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next\"t\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"\x8e\x01\n" +
 	"\n" +
 	"MoveCursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x18\n" +
 	"\asession\x18\x03 \x01(\x04R\asession\x12\x1a\n" +
-	"\bmentions\x18\x04 \x01(\bR\bmentions\"\x0e\n" +
+	"\bmentions\x18\x04 \x01(\bR\bmentions\x12\x18\n" +
+	"\aprivate\x18\x05 \x01(\bR\aprivate\"\x0e\n" +
 	"\fAwaitInboxes\"\t\n" +
 	"\aAwaited\"\x94\x01\n" +
 	"\vListChanges\x12'\n" +

@@ -1530,6 +1530,16 @@ func (m *MoveCursor) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Private {
+		i--
+		if m.Private {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x28
+	}
 	if m.Mentions {
 		i--
 		if m.Mentions {
@@ -2663,6 +2673,9 @@ func (m *MoveCursor) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Session))
 	}
 	if m.Mentions {
+		n += 2
+	}
+	if m.Private {
 		n += 2
 	}
 	n += len(m.unknownFields)
@@ -6360,6 +6373,26 @@ func (m *MoveCursor) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Mentions = bool(v != 0)
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Private", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Private = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -10963,6 +10996,26 @@ func (m *MoveCursor) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.Mentions = bool(v != 0)
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Private", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Private = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -766,13 +766,16 @@ func (x *Stay) GetTo() uint64 {
 
 // Cursor is one user's place in a conversation.
 type Cursor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
-	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
-	ChangedPos    uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
-	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at read
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Delivered      uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Read           uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
+	ChangedPos     uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
+	Counted        uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at read
+	Private        bool                   `protobuf:"varint,5,opt,name=private,proto3" json:"private,omitempty"` // others see the next two instead of delivered and read
+	ShownDelivered uint64                 `protobuf:"varint,6,opt,name=shown_delivered,json=shownDelivered,proto3" json:"shown_delivered,omitempty"`
+	ShownRead      uint64                 `protobuf:"varint,7,opt,name=shown_read,json=shownRead,proto3" json:"shown_read,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Cursor) Reset() {
@@ -829,6 +832,27 @@ func (x *Cursor) GetChangedPos() uint64 {
 func (x *Cursor) GetCounted() uint64 {
 	if x != nil {
 		return x.Counted
+	}
+	return 0
+}
+
+func (x *Cursor) GetPrivate() bool {
+	if x != nil {
+		return x.Private
+	}
+	return false
+}
+
+func (x *Cursor) GetShownDelivered() uint64 {
+	if x != nil {
+		return x.ShownDelivered
+	}
+	return 0
+}
+
+func (x *Cursor) GetShownRead() uint64 {
+	if x != nil {
+		return x.ShownRead
 	}
 	return 0
 }
@@ -3825,13 +3849,17 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\"*\n" +
 	"\x04Stay\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"u\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"\xd7\x01\n" +
 	"\x06Cursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x1f\n" +
 	"\vchanged_pos\x18\x03 \x01(\x04R\n" +
 	"changedPos\x12\x18\n" +
-	"\acounted\x18\x04 \x01(\x04R\acounted\"U\n" +
+	"\acounted\x18\x04 \x01(\x04R\acounted\x12\x18\n" +
+	"\aprivate\x18\x05 \x01(\bR\aprivate\x12'\n" +
+	"\x0fshown_delivered\x18\x06 \x01(\x04R\x0eshownDelivered\x12\x1d\n" +
+	"\n" +
+	"shown_read\x18\a \x01(\x04R\tshownRead\"U\n" +
 	"\tFeedEntry\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.petrel.store.v1.FeedItemR\x05items\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"v\n" +

@@ -696,6 +696,26 @@ func (m *Cursor) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ShownRead != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ShownRead))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.ShownDelivered != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ShownDelivered))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Private {
+		i--
+		if m.Private {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x28
+	}
 	if m.Counted != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Counted))
 		i--
@@ -3582,6 +3602,15 @@ func (m *Cursor) SizeVT() (n int) {
 	if m.Counted != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Counted))
 	}
+	if m.Private {
+		n += 2
+	}
+	if m.ShownDelivered != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ShownDelivered))
+	}
+	if m.ShownRead != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ShownRead))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -6428,6 +6457,64 @@ func (m *Cursor) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Counted |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Private", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Private = bool(v != 0)
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownDelivered", wireType)
+			}
+			m.ShownDelivered = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownDelivered |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownRead", wireType)
+			}
+			m.ShownRead = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownRead |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -15174,6 +15261,64 @@ func (m *Cursor) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Counted |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Private", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Private = bool(v != 0)
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownDelivered", wireType)
+			}
+			m.ShownDelivered = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownDelivered |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownRead", wireType)
+			}
+			m.ShownRead = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownRead |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

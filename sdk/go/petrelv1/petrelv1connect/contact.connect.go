@@ -67,7 +67,8 @@ type ContactServiceClient interface {
 	// RequestContact asks a user to become a contact. If that user has asked the caller,
 	// or has the caller as a contact, both are contacts at once. A repeat changes the
 	// greeting. Errors: invalid, no_user, forbidden (the caller blocks the user, or only
-	// the back end changes contacts), too_many_contacts, rate_limited (no look-up is left).
+	// the back end changes contacts), too_many_contacts, rate_limited (no look-up is left, or
+	// the caller has withdrawn a request to the user in the last ten seconds).
 	RequestContact(context.Context, *connect.Request[petrelv1.RequestContactRequest]) (*connect.Response[petrelv1.Contact], error)
 	// AcceptContact makes a user who has asked, and the caller, contacts of each other.
 	// Errors: no_contact (there is no such request), no_user, forbidden, too_many_contacts.
@@ -225,7 +226,8 @@ type ContactServiceHandler interface {
 	// RequestContact asks a user to become a contact. If that user has asked the caller,
 	// or has the caller as a contact, both are contacts at once. A repeat changes the
 	// greeting. Errors: invalid, no_user, forbidden (the caller blocks the user, or only
-	// the back end changes contacts), too_many_contacts, rate_limited (no look-up is left).
+	// the back end changes contacts), too_many_contacts, rate_limited (no look-up is left, or
+	// the caller has withdrawn a request to the user in the last ten seconds).
 	RequestContact(context.Context, *connect.Request[petrelv1.RequestContactRequest]) (*connect.Response[petrelv1.Contact], error)
 	// AcceptContact makes a user who has asked, and the caller, contacts of each other.
 	// Errors: no_contact (there is no such request), no_user, forbidden, too_many_contacts.

@@ -95,7 +95,8 @@ export interface Calls {
    * RequestContact asks a user to become a contact. If that user has asked the caller,
    * or has the caller as a contact, both are contacts at once. A repeat changes the
    * greeting. Errors: invalid, no_user, forbidden (the caller blocks the user, or only
-   * the back end changes contacts), too_many_contacts, rate_limited (no look-up is left).
+   * the back end changes contacts), too_many_contacts, rate_limited (no look-up is left, or
+   * the caller has withdrawn a request to the user in the last ten seconds).
    */
   readonly 'petrel.v1.ContactService/RequestContact': readonly [wire.RequestContactRequestJson, wire.ContactJson]
   /**
