@@ -302,4 +302,28 @@ var peopleRules = []rule{
 		patches: []patch{{"internal/user/firstmessages.go", `case rule == 0 && f > 0:`, `case false && rule == 0:`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^first-messages$/^Pebble$"}},
 	},
+	{
+		name:    "private-reads-show",
+		holds:   "who reads without showing it is seen where they were before",
+		patches: []patch{{"internal/conv/usercursor.go", `	if c.private {`, `	if c.private && false {`}},
+		guards:  []guard{{"internal/conv", "^TestPrivateReadingShowsNothing$"}},
+	},
+	{
+		name:    "private-reads-by-delivery",
+		holds:   "a cursor that was read does not show as delivered",
+		patches: []patch{{"internal/conv/usercursor.go", `max(was.Delivered, d.Delivered)`, `max(was.Delivered, d.Delivered, d.Read)`}},
+		guards:  []guard{{"internal/conv", "^TestPrivateReadingShowsNothing$"}},
+	},
+	{
+		name:    "private-reads-by-their-time",
+		holds:   "no receipt is sent when a user reads without showing it",
+		patches: []patch{{"internal/conv/cursor.go", `show && !is.same(f.was.shown())`, `show`}},
+		guards:  []guard{{"internal/conv", "^TestPrivateReadingShowsNothing$"}},
+	},
+	{
+		name:    "private-reads-in-a-sync",
+		holds:   "no sync lists a conversation because a user reads without showing it",
+		patches: []patch{{"internal/conv/sync.go", `hidden = hidden || private`, `_ = private`}},
+		guards:  []guard{{"internal/conv", "^TestPrivateReadingShowsNothing$"}},
+	},
 }

@@ -10,7 +10,7 @@ var personalRules = []rule{
 	{
 		name:    "delivered-to-groups",
 		holds:   "a member of a group who has read nothing there tells the others nothing",
-		patches: []patch{{"internal/conv/cursor.go", `members.Role(moved[i].p.user) != 0 && moved[i].to.Read != 0`, `members.Role(moved[i].p.user) != 0 && moved[i].to.Delivered != 0`}},
+		patches: []patch{{"internal/conv/cursor.go", `!f.to.private && f.to.Read != 0 {`, `!f.to.private && f.to.Delivered != 0 {`}},
 		guards:  []guard{{"internal/conv", "^TestDeliveredAloneTellsStrangersNothing$"}},
 	},
 	{
