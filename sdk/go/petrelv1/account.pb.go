@@ -27,7 +27,7 @@ type Visibility int32
 const (
 	Visibility_VISIBILITY_UNSPECIFIED Visibility = 0 // everybody
 	Visibility_VISIBILITY_EVERYBODY   Visibility = 1
-	Visibility_VISIBILITY_CONTACTS    Visibility = 2
+	Visibility_VISIBILITY_CONTACTS    Visibility = 2 // whom the user has as contacts
 	Visibility_VISIBILITY_NOBODY      Visibility = 3
 )
 
