@@ -66,7 +66,7 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 		case own.ContactMs > 0:
 		case own.AskedMs > 0:
 			own.Greeting = strings.Clone(ch.Text)
-		case !blocked && other.ContactMs > 0 && !other.AskedBack: // they have never ended it
+		case other.ContactMs > 0: // they have never ended it; with a block too, for own may know it from the profile
 			makeContacts(rec, now)
 		case isWithin(askAgain, own.WithdrewMs, now):
 			return &im.Error{Code: im.CodeRateLimited, RetryAfter: askAgain}
@@ -92,7 +92,7 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 			own.WithdrewMs = now
 		}
 	case ContactRemove:
-		own.ContactMs, own.Remark, own.AskedBack = 0, "", false
+		own.ContactMs, own.Remark = 0, ""
 	case ContactRemark:
 		if own.ContactMs == 0 {
 			return &im.Error{Code: im.CodeNoContact}
@@ -102,7 +102,7 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 		makeContacts(rec, now)
 	case ContactEnd:
 		for _, s := range rec.Sides {
-			s.ContactMs, s.Remark, s.AskedBack = 0, "", false
+			s.ContactMs, s.Remark = 0, ""
 			withdraw(s)
 		}
 	case ContactAcceptMessages:
@@ -123,16 +123,14 @@ func makeContacts(rec *storepb.Conversation, now uint64) {
 			s.ContactMs = now
 		}
 		withdraw(s)
-		s.RefusedMs, s.AskedBack = 0, false
+		s.RefusedMs = 0
 	}
 }
 
 func withdraw(s *storepb.Side) { s.AskedMs, s.Greeting, s.Hidden = 0, "", false }
 
 // endRequests removes the request of a user who begins to block the other one, hides that of the other one, and refuses
-// messages that wait.
-// A block looks to the blocked user as if the request had been withdrawn. The blocked user does not become a contact
-// again without a question: that would tell when the block ends.
+// messages that wait. A block looks to the blocked user as if the request had been withdrawn.
 func endRequests(rec *storepb.Conversation, blocker string, now uint64) {
 	if len(rec.Sides) == 0 {
 		return
@@ -140,7 +138,6 @@ func endRequests(rec *storepb.Conversation, blocker string, now uint64) {
 	changeSides(rec, blocker, now, func(own, other *storepb.Side) {
 		withdraw(own)
 		refuse(own)
-		own.AskedBack = own.ContactMs > 0
 		other.Hidden = other.AskedMs > 0
 	})
 }

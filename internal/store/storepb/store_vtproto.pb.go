@@ -432,16 +432,6 @@ func (m *Side) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x58
 	}
-	if m.AskedBack {
-		i--
-		if m.AskedBack {
-			dAtA[i] = 1
-		} else {
-			dAtA[i] = 0
-		}
-		i--
-		dAtA[i] = 0x50
-	}
 	if m.WithdrewMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WithdrewMs))
 		i--
@@ -3503,9 +3493,6 @@ func (m *Side) SizeVT() (n int) {
 	if m.WithdrewMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.WithdrewMs))
 	}
-	if m.AskedBack {
-		n += 2
-	}
 	if m.First != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.First))
 	}
@@ -5872,26 +5859,6 @@ func (m *Side) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 10:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field AskedBack", wireType)
-			}
-			var v int
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= int(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.AskedBack = bool(v != 0)
 		case 11:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field First", wireType)
@@ -14668,26 +14635,6 @@ func (m *Side) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 10:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field AskedBack", wireType)
-			}
-			var v int
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= int(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.AskedBack = bool(v != 0)
 		case 11:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field First", wireType)
