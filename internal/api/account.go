@@ -17,8 +17,8 @@ func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.ide
 // GetAccount describes the caller.
 func (s *Server) GetAccount(ctx context.Context, _ *petrelv1.GetAccountRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	i, err := s.users.Account(ctx, a)
-	return s.withProfile(ctx, a, i, err)
+	i, p, err := s.users.Own(ctx, a)
+	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // UpdateAccount changes the caller's profile. Spec: P-14.1.
@@ -43,33 +43,33 @@ func (s *Server) UpdateAccount(ctx context.Context, r *petrelv1.UpdateAccountReq
 // SetAddPolicy sets who may add the caller to groups. Spec: P-8.8.
 func (s *Server) SetAddPolicy(ctx context.Context, r *petrelv1.SetAddPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	i, err := s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Policy))
-	return s.withProfile(ctx, a, i, err)
+	i, p, err := s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Policy))
+	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // SetForwardPolicy sets whether forwards of the caller's messages name the caller. Spec: P-5.10.
 func (s *Server) SetForwardPolicy(ctx context.Context, r *petrelv1.SetForwardPolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	i, err := s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Policy))
-	return s.withProfile(ctx, a, i, err)
+	i, p, err := s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Policy))
+	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // SetPresencePolicy sets who may see when the caller is online. Spec: P-13.6.
 func (s *Server) SetPresencePolicy(ctx context.Context,
 	r *petrelv1.SetPresencePolicyRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	info, err := s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Policy))
+	i, p, err := s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Policy))
 	if err == nil {
 		s.o.UserChanged(a)
 	}
-	return s.withProfile(ctx, a, info, err)
+	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // SetFirstMessages sets what becomes of first messages to the caller. Spec: P-14.11.
 func (s *Server) SetFirstMessages(ctx context.Context, r *petrelv1.SetFirstMessagesRequest) (*petrelv1.Account, error) {
 	a := identity(ctx).Account
-	i, err := s.users.SetFirstMessages(ctx, a, user.FirstMessages(r.FirstMessages))
-	return s.withProfile(ctx, a, i, err)
+	i, p, err := s.users.SetFirstMessages(ctx, a, user.FirstMessages(r.FirstMessages))
+	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // ownAccount returns the caller's account, with the fields that others do not see.
@@ -87,15 +87,6 @@ func (s *Server) ownAccount(ctx context.Context, a im.Account, i user.Info, p us
 	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy),
 		petrelv1.ForwardPolicy(i.Forwards), petrelv1.PresencePolicy(i.Presence)
 	return res, nil
-}
-
-// withProfile returns the caller's account, whose profile it reads.
-func (s *Server) withProfile(ctx context.Context, a im.Account, i user.Info, err error) (*petrelv1.Account, error) {
-	var p user.Profile
-	if err == nil {
-		p, err = s.users.Own(ctx, a)
-	}
-	return s.ownAccount(ctx, a, i, p, err)
 }
 
 // ChangePassword changes the caller's password. It voids the tokens of all their other devices, and ends the

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
@@ -28,7 +27,7 @@ func (s *Server) RequestContact(ctx context.Context, r *petrelv1.RequestContactR
 	if (r.User == "") == (r.Handle == "") {
 		return nil, im.Errorf(im.CodeInvalid, "set user or handle")
 	}
-	if err := checkLine("greeting", r.Greeting, maxGreeting); err != nil {
+	if err := im.CheckLine("greeting", r.Greeting, maxGreeting); err != nil {
 		return nil, err
 	}
 	a := identity(ctx).Account
@@ -61,7 +60,7 @@ func (s *Server) contactWanted(ctx context.Context, a im.Account, r *petrelv1.Re
 			return "", err
 		}
 	}
-	i, _, err := s.users.Find(ctx, a.Tenant, im.User(r.User), r.Handle)
+	i, _, err := s.users.Find(ctx, a, im.User(r.User), r.Handle)
 	if err != nil {
 		return "", err
 	}
@@ -76,17 +75,6 @@ func checkOther(a im.Account, other im.User) error {
 	return other.Check()
 }
 
-// checkLine refuses a text that people would not write in one line. Codes: invalid.
-func checkLine(field, text string, limit int) error {
-	if err := im.CheckShown(field, text, limit*utf8.UTFMax); err != nil {
-		return err
-	}
-	if n := utf8.RuneCountInString(text); n > limit {
-		return im.Errorf(im.CodeInvalid, "%s has at most %d characters, not %d", field, limit, n)
-	}
-	return nil
-}
-
 // AcceptContact accepts a request. Whether the other user still exists is told only if the request is there: else the
 // answers would tell whose ids exist. Spec: P-8.9, P-14.8.
 func (s *Server) AcceptContact(ctx context.Context, r *petrelv1.ContactRequest) (*petrelv1.Contact, error) {
@@ -98,7 +86,7 @@ func (s *Server) AcceptContact(ctx context.Context, r *petrelv1.ContactRequest) 
 	case err != nil:
 		return nil, err
 	case c.ReceivedMs > 0:
-		if _, _, err := s.users.Find(ctx, a.Tenant, im.User(r.User), ""); err != nil {
+		if _, err := s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.User)}); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +110,7 @@ func (s *Server) RemoveContact(ctx context.Context, r *petrelv1.ContactRequest) 
 
 // SetRemark says what the caller calls a contact. Spec: P-14.7.
 func (s *Server) SetRemark(ctx context.Context, r *petrelv1.SetRemarkRequest) (*petrelv1.Contact, error) {
-	if err := checkLine("remark", r.Remark, maxRemark); err != nil {
+	if err := im.CheckLine("remark", r.Remark, maxRemark); err != nil {
 		return nil, err
 	}
 	return s.changeContact(ctx, im.User(r.User), conv.ContactRemark, strings.TrimSpace(r.Remark))

@@ -22,7 +22,7 @@ func (s *Server) GetUser(ctx context.Context, r *petrelv1.GetUserRequest) (*petr
 	if err := s.takeLookUp(ctx, a, name); err != nil {
 		return nil, err
 	}
-	i, p, err := s.users.Find(ctx, a.Tenant, im.User(r.User), r.Handle)
+	i, p, err := s.users.Find(ctx, a, im.User(r.User), r.Handle)
 	if err != nil {
 		return nil, err
 	}
@@ -81,19 +81,14 @@ func (s *Server) GetUsers(ctx context.Context, r *petrelv1.GetUsersRequest) (*pe
 		res.RetryAfterMs = uint32(wait / time.Millisecond)
 		users = without(users, res.Later)
 	}
-	list, err := s.users.Profiles(ctx, a, users)
-	if err != nil {
-		return nil, err
+	differ, unknown, err := s.users.Profiles(ctx, a, has, users)
+	for _, p := range differ {
+		res.Users = append(res.Users, profile(p))
 	}
-	for i, p := range list {
-		switch {
-		case p == nil:
-			res.Unknown = append(res.Unknown, string(users[i]))
-		case p.Version != has[users[i]]:
-			res.Users = append(res.Users, profile(*p))
-		}
+	for _, u := range unknown {
+		res.Unknown = append(res.Unknown, string(u))
 	}
-	return res, nil
+	return res, err
 }
 
 // namedUsers returns the users of a request, and the versions that its caller has. Codes: invalid.

@@ -78,6 +78,50 @@ func TestGetUsersAnswersWhatDiffers(t *testing.T) {
 	})
 }
 
+// The next call after a change of contacts sees it: the profile has the fields that are for contacts, or has not, and so
+// does a request by the handle. Spec: P-14.3.
+func TestChangesOfContactsShowAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContactsWorld(t, "alice", "bob")
+		r := w.curl("AccountService", "UpdateAccount", "Bearer "+w.tokens["alice"],
+			`{"about":"birds","handle":"sea.bird","visibility":{"about":"VISIBILITY_CONTACTS","handle":"VISIBILITY_CONTACTS"}}`)
+		if r.code != "" {
+			t.Fatal(r.body)
+		}
+		version := ""
+		want := func(when string, sees, changed bool) {
+			t.Helper()
+			body := w.curl("AccountService", "GetUsers", "Bearer "+w.tokens["bob"], fmt.Sprintf(`{"users":[{"user":"alice","version":%q}]}`, version)).body
+			got := decoded[userList](t, body)
+			if len(got.Users) != 1 || !changed {
+				if changed || len(got.Users) > 0 {
+					t.Fatalf("%s bob gets %s, changed: want %t", when, body, changed)
+				}
+				return
+			}
+			if version = got.Users[0].Version; strings.Contains(body, "birds") != sees {
+				t.Errorf("%s bob gets %s, want the field: %t", when, body, sees)
+			}
+			code := im.CodeNoUser
+			if sees {
+				code = ""
+			}
+			if r := w.curl("ContactService", "RequestContact", "Bearer "+w.tokens["bob"], `{"handle":"sea.bird"}`); r.code != code {
+				t.Errorf("%s a request by the handle is answered %s, want %q", when, r.body, code)
+			}
+		}
+		want("as a stranger", false, true)
+		w.does("alice", "RequestContact", "bob", "")
+		want("before he accepts", false, false)
+		w.does("bob", "AcceptContact", "alice", "")
+		want("as a contact", true, true)
+		w.does("bob", "RemoveContact", "alice", "")
+		want("after his own removal", true, false)
+		w.does("alice", "RemoveContact", "bob", "")
+		want("after hers", false, true)
+	})
+}
+
 func decoded[T any](t *testing.T, body string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), &v); err != nil {

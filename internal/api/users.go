@@ -79,12 +79,8 @@ func (s *Server) userInfos(t im.Tenant, list []user.Info) (all []*petrelv1.UserI
 // AdminGetUser describes a user with their devices and the whole profile.
 func (s *Server) AdminGetUser(ctx context.Context, a im.Account,
 	_ *petrelv1.AdminGetUserRequest) (*petrelv1.UserInfo, error) {
-	i, err := s.users.Get(ctx, a)
+	i, p, err := s.users.Own(ctx, a)
 	res, err := s.withDevices(ctx, a, i, err)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.users.Own(ctx, a)
 	if err != nil {
 		return nil, err
 	}

@@ -31,3 +31,15 @@ func CheckShown(field, text string, limit int) error {
 	}
 	return nil
 }
+
+// CheckLine refuses a text that people would not write in one line, or that has more characters than limit. Codes:
+// invalid.
+func CheckLine(field, text string, limit int) error {
+	if err := CheckShown(field, text, limit*utf8.UTFMax); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(text); n > limit {
+		return Errorf(CodeInvalid, "%s has at most %d characters, not %d", field, limit, n)
+	}
+	return nil
+}

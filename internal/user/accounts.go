@@ -100,22 +100,24 @@ const (
 )
 
 // SetAddPolicy sets who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
-func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, error) {
+func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, Profile, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByNobody),
 		"everybody or nobody")
 }
 
-// setPolicy sets the policy of a user that of points to. last is the highest allowed value, and choice names
-// the allowed ones in the error. Codes: invalid, no_user.
+// setPolicy sets the policy of a user that of points to, and describes the user as this user sees it. last is the
+// highest allowed value, and choice names the allowed ones in the error. Codes: invalid, no_user.
 func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32,
-	choice string) (Info, error) {
+	choice string) (i Info, p Profile, err error) {
 	if policy > last {
-		return Info{}, im.Errorf(im.CodeInvalid, "policy must be %s", choice)
+		return i, p, im.Errorf(im.CodeInvalid, "policy must be %s", choice)
 	}
-	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
+	i, err = us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
 		*of(u) = policy
+		p = us.profile(a, u, asOneself)
 		return nil
 	})
+	return i, p, err
 }
 
 // ForwardPolicy says how an author is shown in forwards of their messages. The numbers are those of
@@ -130,7 +132,7 @@ const (
 
 // SetForwardPolicy sets whether forwards of a user's messages name that user. Codes: invalid, no_user. Spec:
 // P-5.10.
-func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPolicy) (Info, error) {
+func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPolicy) (Info, Profile, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.ForwardPolicy }, uint32(p), uint32(Unnamed),
 		"named or unnamed")
 }
@@ -154,15 +156,16 @@ const (
 )
 
 // SetPresencePolicy sets who may see when a user is online. Codes: invalid, no_user. Spec: P-13.6.
-func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p PresencePolicy) (Info, error) {
+func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p PresencePolicy) (Info, Profile, error) {
 	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.PresencePolicy }, uint32(p), uint32(ToNobody),
 		"everybody, peers or nobody")
 }
 
 // ProfileVersions are the versions of a user's profile.
 type ProfileVersions struct {
-	ForOthers string // who are no contacts
-	Own       string
+	ForOthers   string // whom the user does not have as contacts
+	ForContacts string
+	Own         string
 }
 
 // Facts returns who may see when a user is online, and the versions of the user's profile: ToPeers, if nothing was
@@ -176,7 +179,11 @@ func (us *Users) Facts(ctx context.Context, a im.Account) (PresencePolicy, Profi
 	if policy == 0 {
 		policy = ToPeers
 	}
-	return policy, ProfileVersions{us.profileVersion(a, u, asStranger), us.profileVersion(a, u, asOneself)}, nil
+	v := ProfileVersions{ForOthers: us.profileVersion(a, u, asStranger), Own: us.profileVersion(a, u, asOneself)}
+	if v.ForContacts = v.ForOthers; showsToContacts(u) {
+		v.ForContacts = us.profileVersion(a, u, asContact)
+	}
+	return policy, v, nil
 }
 
 // ChangePassword changes a password, given the old one. It voids the JWTs of the user that were issued before

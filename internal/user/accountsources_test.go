@@ -127,7 +127,7 @@ func TestUsersDecideWhoAddsThem(t *testing.T) {
 	both := []im.User{"alice", "bob"}
 	add := func(adding bool) error { return w.users.LookUp(ctx, bob, both, adding) }
 	w.no(add(true))
-	_, err := w.users.SetAddPolicy(ctx, alice, user.ByNobody)
+	_, _, err := w.users.SetAddPolicy(ctx, alice, user.ByNobody)
 	w.no(err)
 	w.reopen()
 	w.no(add(false)) // to write to her is something else
@@ -137,11 +137,11 @@ func TestUsersDecideWhoAddsThem(t *testing.T) {
 	w.wantCode("without a try left", add(true), im.CodeRateLimited)
 	w.wantCode("writing without a try left", add(false), im.CodeRateLimited)
 	w.no(w.users.LookUp(ctx, im.Account{Tenant: im.DefaultTenant}, both, false)) // the operator
-	_, err = w.users.SetAddPolicy(ctx, alice, user.ByEverybody)
+	_, _, err = w.users.SetAddPolicy(ctx, alice, user.ByEverybody)
 	w.no(err)
 	w.reopen() // forgets the tries
 	w.no(add(true))
-	_, err = w.users.SetAddPolicy(ctx, alice, 3)
+	_, _, err = w.users.SetAddPolicy(ctx, alice, 3)
 	w.wantCode("an unknown policy", err, im.CodeInvalid)
 }
 
@@ -179,7 +179,7 @@ func TestABlockedUserAddsNobody(t *testing.T) {
 	w.no(add("", true))
 	block(false)
 	w.no(add("bob", true))
-	_, err := w.users.SetAddPolicy(ctx, alice, user.ByNobody)
+	_, _, err := w.users.SetAddPolicy(ctx, alice, user.ByNobody)
 	w.no(err)
 	if got := add("bob", true).Error(); got != was {
 		t.Errorf("who lets nobody add them is refused with %q, who blocks with %q", got, was)

@@ -34,20 +34,18 @@ func (us *Users) SetFirstMessageRule(ctx context.Context, tenant string, f First
 }
 
 // SetFirstMessages sets the choice of a user. Codes: invalid, no_user, forbidden (the tenant has no rule).
-func (us *Users) SetFirstMessages(ctx context.Context, a im.Account, f FirstMessages) (Info, error) {
+func (us *Users) SetFirstMessages(ctx context.Context, a im.Account, f FirstMessages) (Info, Profile, error) {
 	if err := f.check(); err != nil {
-		return Info{}, err
+		return Info{}, Profile{}, err
 	}
 	switch rule, err := us.FirstMessageRule(ctx, a.Tenant); {
 	case err != nil:
-		return Info{}, err
+		return Info{}, Profile{}, err
 	case rule == 0 && f > 0:
-		return Info{}, im.Errorf(im.CodeForbidden, "here everybody writes to everybody")
+		return Info{}, Profile{}, im.Errorf(im.CodeForbidden, "here everybody writes to everybody")
 	}
-	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
-		u.FirstMessages = uint32(f)
-		return nil
-	})
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.FirstMessages }, uint32(f),
+		uint32(FirstClosed), "open, requests or closed")
 }
 
 // FirstMessageRule returns the rule of a tenant.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // A handle is a name by which others find a user. No handle looks like the handle or the id of another user: its forms
@@ -110,26 +109,31 @@ func handleTaken(handle string) error {
 	return im.Errorf(im.CodeHandleTaken, "another user has the handle %.64q, or a name that looks like it", handle)
 }
 
-// byHandle finds the user who has a handle and lets everybody see it. Codes: no_user.
-func (us *Users) byHandle(ctx context.Context, t im.Tenant, handle string) (im.User, *storepb.User, error) {
+// byHandle describes the user who has a handle, if the reader sees it. A handle that nobody has takes the same reads as
+// one that the reader does not see. Codes: no_user. Spec: P-14.3.
+func (us *Users) byHandle(ctx context.Context, reader im.Account, handle string) (Info, Profile, error) {
 	none := im.Errorf(im.CodeNoUser, "there is no user with the handle %.64q", handle)
 	if checkHandle(handle) != nil {
-		return "", nil, none
+		return Info{}, Profile{}, none
 	}
-	value, err := us.store.Record(ctx, store.Handles, t, []byte(handle))
+	value, err := us.store.Record(ctx, store.Handles, reader.Tenant, []byte(handle))
 	if err != nil {
-		return "", nil, err
+		return Info{}, Profile{}, err
 	}
-	if value == nil {
-		return "", nil, none
-	}
-	a := im.Account{Tenant: t, User: im.User(value)}
+	a := im.Account{Tenant: reader.Tenant, User: im.User(value)}
 	u, err := us.read(ctx, a)
+	if err != nil {
+		return Info{}, Profile{}, err
+	}
+	s, err := us.pairSight(ctx, reader, a.User)
+	if a == reader {
+		s = asOneself
+	}
 	switch {
 	case err != nil:
-		return "", nil, err
-	case u == nil || u.Disabled || u.Handle != handle || !asStranger.sees(u, "handle"):
-		return "", nil, none
+		return Info{}, Profile{}, err
+	case u == nil || u.Disabled || u.Handle != handle || !s.sees(u, "handle"):
+		return Info{}, Profile{}, none
 	}
-	return a.User, u, nil
+	return describe(a.User, u), us.profile(a, u, s), nil
 }

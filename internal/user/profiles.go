@@ -132,7 +132,7 @@ func (us *Users) tenantRecord(ctx context.Context, t im.Tenant) (*storepb.Tenant
 // fieldPrefix stands before the name of a field of the application, where the other fields have names too.
 const fieldPrefix = "fields."
 
-// check refuses a change with values that no profile may have. Codes: invalid, unsupported.
+// check refuses a change with values that no profile may have. Codes: invalid.
 func (ch *ProfileChange) check() error {
 	if ch.DisplayName != nil {
 		if err := checkDisplayName(*ch.DisplayName); err != nil {
@@ -140,11 +140,8 @@ func (ch *ProfileChange) check() error {
 		}
 	}
 	if ch.About != nil {
-		if err := im.CheckShown("about", *ch.About, maxAbout*utf8.UTFMax); err != nil {
+		if err := im.CheckLine("about", *ch.About, maxAbout); err != nil {
 			return err
-		}
-		if n := utf8.RuneCountInString(*ch.About); n > maxAbout {
-			return im.Errorf(im.CodeInvalid, "about has at most %d characters, not %d", maxAbout, n)
 		}
 	}
 	if ch.Handle != nil && *ch.Handle != "" {
@@ -172,9 +169,6 @@ func (ch *ProfileChange) check() error {
 		} else if !slices.Contains(hideable, field) {
 			return im.Errorf(im.CodeInvalid, "visibility is that of %s, or of fields.NAME, not of %.64q",
 				strings.Join(hideable, ", "), field)
-		}
-		if v == SeenByContacts {
-			return im.Errorf(im.CodeUnsupported, "this server has no contacts yet: fields are for everybody or nobody")
 		}
 		if v > SeenByNobody {
 			return im.Errorf(im.CodeInvalid, "the visibility of %.64s is everybody, contacts or nobody", field)
@@ -271,9 +265,23 @@ func (s sight) sees(u *storepb.User, field string) bool {
 	return s == asContact && Visibility(u.Visibility[i].Visible) == SeenByContacts
 }
 
+// showsToContacts tells whether some fields of a profile are for contacts alone.
+func showsToContacts(u *storepb.User) bool {
+	return slices.ContainsFunc(u.GetVisibility(), func(v *storepb.FieldVisibility) bool {
+		return Visibility(v.Visible) == SeenByContacts
+	})
+}
+
 // profile returns what a reader sees of a user.
 func (us *Users) profile(a im.Account, u *storepb.User, s sight) Profile {
-	p := Profile{User: a.User, Shown: u.GetDisplayName(), Version: us.profileVersion(a, u, s)}
+	p := seenProfile(a, u, s)
+	p.Version = us.profileVersion(a, u, s)
+	return p
+}
+
+// seenProfile returns what a reader sees of a user, without the version.
+func seenProfile(a im.Account, u *storepb.User, s sight) Profile {
+	p := Profile{User: a.User, Shown: u.GetDisplayName()}
 	if s.sees(u, "about") {
 		p.About = u.GetAbout()
 	}
@@ -317,13 +325,13 @@ func (us *Users) profileVersion(a im.Account, u *storepb.User, s sight) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
-// Own returns the profile of a user as this user sees it. Codes: no_user.
-func (us *Users) Own(ctx context.Context, a im.Account) (Profile, error) {
+// Own describes a user as this user sees it. Codes: no_user.
+func (us *Users) Own(ctx context.Context, a im.Account) (Info, Profile, error) {
 	u, err := us.must(ctx, a)
 	if err != nil {
-		return Profile{}, err
+		return Info{}, Profile{}, err
 	}
-	return us.profile(a, u, asOneself), nil
+	return describe(a.User, u), us.profile(a, u, asOneself), nil
 }
 
 // UpdateAccount changes the profile of a user on their own behalf. Codes: invalid, handle_taken, no_user, forbidden

@@ -24,9 +24,12 @@ func handle(name string) *user.ProfileChange { return &user.ProfileChange{Handle
 // seen returns what a reader sees of alice.
 func (w *world) seen(reader im.User) *user.Profile {
 	w.t.Helper()
-	all, err := w.users.Profiles(context.Background(), im.Account{Tenant: im.DefaultTenant, User: reader}, []im.User{"alice"})
+	all, _, err := w.users.Profiles(context.Background(), im.Account{Tenant: im.DefaultTenant, User: reader}, nil, []im.User{"alice"})
 	w.no(err)
-	return all[0]
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[0]
 }
 
 // A profile has the fields that its user has set, within the bounds. Spec: P-14.1.
@@ -120,6 +123,122 @@ func TestHiddenFieldsAreNotSeen(t *testing.T) {
 	}
 }
 
+// A field for contacts is seen by those whom the user has as contacts: the user decides, not the reader. Each of them has
+// the same version, which is that of others if the field is empty. Spec: P-14.2, P-14.3.
+func TestContactsSeeWhatIsForThem(t *testing.T) {
+	ctx := context.Background()
+	w := people(t, func(*user.Options) {})
+	for _, u := range []im.User{"alice", "bob", "carol", "dave"} {
+		w.token("", u)
+	}
+	about, none := "birds", ""
+	update := func(ch *user.ProfileChange) {
+		t.Helper()
+		_, _, err := w.users.UpdateAccount(ctx, alice, ch)
+		w.no(err)
+	}
+	w.contact("alice", true, "bob", false)
+	w.contact("alice", false, "carol", true)
+	w.contact("alice", true, "dave", true)
+	update(&user.ProfileChange{About: &about, Fields: map[string]string{"team": "sea", "unit": "A"},
+		Visibility: map[string]user.Visibility{"about": user.SeenByContacts, "fields.team": user.SeenByContacts, "fields.unit": user.SeenByNobody}})
+	bob, carol, dave := w.seen("bob"), w.seen("carol"), w.seen("dave")
+	if bob.About != "birds" || fmt.Sprint(bob.Fields) != "map[team:sea]" || dave.Version != bob.Version {
+		t.Errorf("a contact sees %+v, another one has version %s", bob, dave.Version)
+	}
+	if carol.About != "" || len(carol.Fields) > 0 || carol.Version == bob.Version || carol.Version != w.seen("eve").Version {
+		t.Errorf("a user who has alice as a contact, and whom she does not have, sees %+v", carol)
+	}
+	if own := w.seen("alice"); own.About != "birds" || len(own.Fields) != 2 {
+		t.Errorf("alice sees %+v of herself", own)
+	}
+	for reader, want := range map[im.User]string{"bob": bob.Version, "carol": carol.Version, "alice": w.seen("alice").Version} {
+		a := im.Account{Tenant: im.DefaultTenant, User: reader}
+		_, p, err := w.users.Find(ctx, a, "alice", "")
+		w.no(err)
+		got, err := w.users.VersionsOf(ctx, a, []im.User{"bob", "alice", "nobody"})
+		w.no(err)
+		if p.Version != want || got[1] != want || got[2] != "" {
+			t.Errorf("%s finds version %s, is told %v, want %s", reader, p.Version, got, want)
+		}
+	}
+	_, is, err := w.users.Facts(ctx, alice)
+	w.no(err)
+	if is != (user.ProfileVersions{ForOthers: carol.Version, ForContacts: bob.Version, Own: w.seen("alice").Version}) {
+		t.Errorf("the versions are %+v", is)
+	}
+	have, err := w.users.HaveAsContact(ctx, im.Account{Tenant: im.DefaultTenant, User: "carol"}, []im.User{"alice", "bob"})
+	w.no(err)
+	if have[0] || have[1] {
+		t.Errorf("who has carol as a contact: %v, want nobody", have)
+	}
+	w.contact("alice", false, "bob", true)
+	w.contact("alice", true, "carol", false)
+	if was := bob; w.seen("bob").Version != carol.Version || w.seen("carol").Version != was.Version {
+		t.Error("after alice has one contact for another one, they do not see what the other one saw")
+	}
+	update(&user.ProfileChange{About: &none, Fields: map[string]string{"team": ""}})
+	if w.seen("carol").Version != w.seen("bob").Version {
+		t.Error("two users who see the same have different versions")
+	}
+}
+
+// A profile is told only to a reader who has another version. Spec: P-14.2.
+func TestProfilesThatDiffer(t *testing.T) {
+	ctx := context.Background()
+	w := people(t, func(*user.Options) {})
+	w.token("", "alice")
+	w.token("", "bob")
+	reader := im.Account{Tenant: im.DefaultTenant, User: "carol"}
+	all, unknown, err := w.users.Profiles(ctx, reader, nil, []im.User{"alice", "nobody", "bob"})
+	w.no(err)
+	if len(all) != 2 || all[1].User != "bob" || all[1].Version == "" || fmt.Sprint(unknown) != "[nobody]" {
+		t.Fatalf("all profiles are %+v, unknown %v", all, unknown)
+	}
+	has := map[im.User]string{"alice": all[0].Version, "bob": "another"}
+	all, unknown, err = w.users.Profiles(ctx, reader, has, []im.User{"alice", "bob"})
+	w.no(err)
+	if len(all) != 1 || all[0].User != "bob" || len(unknown) > 0 {
+		t.Errorf("the profiles that differ are %+v, unknown %v; want that of bob", all, unknown)
+	}
+}
+
+// A handle for contacts finds its user for them alone; it looks like one that nobody has to all others. Spec: P-14.3.
+func TestHandleForContacts(t *testing.T) {
+	ctx := context.Background()
+	w := people(t, func(*user.Options) {})
+	for _, u := range []im.User{"alice", "bob", "carol"} {
+		w.token("", u)
+	}
+	w.contact("alice", true, "bob", false)
+	w.contact("alice", false, "carol", true)
+	name := "sea.bird"
+	_, _, err := w.users.UpdateAccount(ctx, alice, &user.ProfileChange{Handle: &name, Visibility: map[string]user.Visibility{"handle": user.SeenByContacts}})
+	w.no(err)
+	find := func(reader im.User, handle string) (im.User, string) {
+		i, p, err := w.users.Find(ctx, im.Account{Tenant: im.DefaultTenant, User: reader}, "", handle)
+		if err != nil {
+			w.wantCode(string(reader)+" looks for "+handle, err, im.CodeNoUser)
+			return "", strings.ReplaceAll(err.Error(), handle, "X")
+		}
+		return i.User, p.Handle
+	}
+	if u, h := find("bob", name); u != "alice" || h != name {
+		t.Errorf("a contact finds %q with handle %q", u, h)
+	}
+	if u, _ := find("alice", name); u != "alice" {
+		t.Errorf("alice finds %q by her handle", u)
+	}
+	var reads []store.Table
+	w.store.onRead(func(t store.Table) { reads = append(reads, t) })
+	_, hidden := find("carol", name)
+	hidden += fmt.Sprint(" after the reads ", reads)
+	reads = nil
+	if _, free := find("carol", "sea.gull"); hidden != free+fmt.Sprint(" after the reads ", reads) {
+		t.Errorf("a stranger gets %q, and of a handle that nobody has %q after the reads %v", hidden, free, reads)
+	}
+}
+
 // One handle has one user, it looks like no name of another user, and who hides it is not found. Spec: P-14.1.
 func TestHandleIsOfOneUser(t *testing.T) {
 	ctx := context.Background()
@@ -133,7 +252,7 @@ func TestHandleIsOfOneUser(t *testing.T) {
 		return err
 	}
 	found := func(name string) im.User {
-		i, _, err := w.users.Find(ctx, im.DefaultTenant, "", name)
+		i, _, err := w.users.Find(ctx, im.Account{Tenant: im.DefaultTenant, User: "carol"}, "", name)
 		if im.CodeOf(err) == im.CodeNoUser {
 			return ""
 		}
@@ -220,7 +339,7 @@ func TestBackEndSetsProfiles(t *testing.T) {
 	w.wantCode("a user who does not exist", err, im.CodeNoUser)
 	_, err = w.users.SetProfiles(ctx, im.DefaultTenant, []im.User{"u000", "u000"}, changes[:2])
 	w.wantCode("a user twice", err, im.CodeInvalid)
-	if _, _, err := w.users.Find(ctx, im.DefaultTenant, "", "first"); im.CodeOf(err) != im.CodeNoUser {
+	if _, _, err := w.users.Find(ctx, alice, "", "first"); im.CodeOf(err) != im.CodeNoUser {
 		t.Errorf("a refused call has given a handle: %v", err)
 	}
 
@@ -307,11 +426,33 @@ func TestAcquaintancesCostNoLookUp(t *testing.T) {
 // member stores the record of a member.
 func (w *world) member(key im.Key, u im.User, role uint32) {
 	w.t.Helper()
+	w.append(key, &store.Batch{Members: []store.MemberPut{{Conv: key, User: u, Record: &storepb.Member{Role: role}}}})
+}
+
+// contact stores whether each of two users has the other one as a contact.
+func (w *world) contact(one im.User, has bool, other im.User, hasOne bool) {
+	w.t.Helper()
+	side := func(u im.User, has bool) *storepb.Side {
+		s := &storepb.Side{User: string(u)}
+		if has {
+			s.ContactMs = 1
+		}
+		return s
+	}
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.NewIDs(w.store.Info().Secret).Direct(im.DefaultTenant, one, other)}
+	w.append(key, &store.Batch{Convs: []store.ConvPut{{Conv: key,
+		Record: &storepb.Conversation{Sides: []*storepb.Side{side(one, has), side(other, hasOne)}}}}})
+}
+
+// append commits a batch of one conversation.
+func (w *world) append(key im.Key, b *store.Batch) {
+	w.t.Helper()
 	feed := w.store.FeedOf(im.PartitionOf(key.Conv))
 	epoch, pos, err := w.store.Takeover(context.Background(), feed, 1)
 	w.no(err)
 	done := make(chan error, 1)
-	w.store.Append(&store.Batch{Feed: feed, Epoch: epoch, Holder: 1, From: pos, Entry: &storepb.FeedEntry{Items: []*storepb.FeedItem{{Tenant: uint32(key.Tenant), Conv: key.Conv[:]}}},
-		Members: []store.MemberPut{{Conv: key, User: u, Record: &storepb.Member{Role: role}}}}, func(err error) { done <- err })
+	b.Feed, b.Epoch, b.Holder, b.From = feed, epoch, 1, pos
+	b.Entry = &storepb.FeedEntry{Items: []*storepb.FeedItem{{Tenant: uint32(key.Tenant), Conv: key.Conv[:]}}}
+	w.store.Append(b, func(err error) { done <- err })
 	w.no(<-done)
 }

@@ -44,7 +44,7 @@ func (s *slow) fail(err error) {
 	s.err = err
 }
 
-// onRead sets what happens behind the look-up of a record, or of several.
+// onRead sets what happens behind the look-up of a record, or of several, and, with the table 0, of a conversation.
 func (s *slow) onRead(f func(store.Table)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,6 +71,17 @@ func (s *slow) Records(ctx context.Context, t store.Table, tenant im.Tenant, pre
 		f(t)
 	}
 	return err
+}
+
+func (s *slow) Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error) {
+	rec, err := s.Store.Conversation(ctx, c)
+	s.mu.Lock()
+	f := s.read
+	s.mu.Unlock()
+	if f != nil {
+		f(0)
+	}
+	return rec, err
 }
 
 func (s *slow) Update(ctx context.Context, puts []store.RecordPut) error {
