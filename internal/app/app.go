@@ -250,12 +250,12 @@ func (a *App) open(ctx context.Context) error {
 	a.hub.Attach(a.node.bus)
 	a.presence = presence.New(presence.Options{
 		Log: a.log, Store: a.store.Store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan,
-		Facts: a.users.Facts, Knows: a.users.Acquaintances,
+		Facts: a.users.Facts, Knows: a.users.Acquaintances, HaveAsContact: a.users.HaveAsContact,
 	})
 	a.hub.AttachPresence(a.presence)
 	// no feed is followed before Run
 	a.inboxes.Hooks = inbox.Hooks{Blocked: a.presence.BlockChanged, Wrote: a.presence.Wrote,
-		LastSeen: a.presence.LastSeen}
+		Contact: a.presence.ContactChanged, LastSeen: a.presence.LastSeen}
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
 	}

@@ -13,8 +13,9 @@ import (
 
 // OnPresencePolicy sets the handlers of changes of presence policies. one is called for each change that
 // another node announces: a is the user who is seen; watcher is the only user whom the change concerns,
-// or empty if it concerns all; peer means that a has written to watcher. all is called when changes may
-// have been missed. Neither handler may block. OnPresencePolicy is called before the streams run.
+// or empty if it concerns all; peer means that a has written to watcher, or has changed a contact. all is
+// called when changes may have been missed. Neither handler may block. OnPresencePolicy is called before the
+// streams run.
 func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bool), all func()) {
 	n.streams.Handle(cluster.KindPresencePolicy, func(from im.Node, payload []byte) {
 		var m clusterpb.PresencePolicy
@@ -33,8 +34,8 @@ func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User, peer bo
 }
 
 // TellPresencePolicy announces to all other nodes that a change concerns whether a watcher may see a user; an
-// empty watcher stands for all. With peer, the user has written to the watcher. Without peer, a block of the
-// watcher or the user's policy has changed.
+// empty watcher stands for all. With peer, the user has written to the watcher, or has made or removed the watcher as
+// a contact. Without peer, a block of the watcher or the user's policy has changed.
 func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User, peer bool) {
 	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher),
 		Peer: peer}).MarshalVT()

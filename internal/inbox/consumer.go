@@ -45,11 +45,13 @@ type Consumer struct {
 	Hooks
 }
 
-// Hooks connect a Consumer with package presence. They are set before Run, and may be nil. Blocked
-// and Wrote must not block.
+// Hooks connect a Consumer with package presence. They are set before Run, and may be nil. Blocked,
+// Wrote and Contact must not block.
 type Hooks struct {
 	Blocked func(by im.Account, other im.User)   // the user by has blocked other, or has ended the block
 	Wrote   func(from im.Account, other im.User) // from has written to other; it may be called more than once
+	// what other is to by has changed: perhaps, whether by has other as a contact. It may be called more than once
+	Contact func(by im.Account, other im.User)
 
 	// LastSeen returns when a was last online, up to the time at. ms is rounded for other users; 0: it is not
 	// known. onlineMs is the exact time if a is shown as online, else 0.
@@ -62,6 +64,9 @@ func (h *Hooks) fill() {
 	}
 	if h.Wrote == nil {
 		h.Wrote = func(im.Account, im.User) {}
+	}
+	if h.Contact == nil {
+		h.Contact = func(im.Account, im.User) {}
 	}
 	if h.LastSeen == nil {
 		h.LastSeen = func(context.Context, im.Account, time.Time) (uint64, uint64, error) { return 0, 0, nil }
@@ -95,7 +100,7 @@ const (
 // carry writes the changes of some feed items into inboxes and records, and returns when they are durable.
 // anew: it writes the present state of the conversations that the items name.
 func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
-	var sends, blocks []*conv.Send
+	var sends, blocks, contacts []*conv.Send
 	var waiting []chan conv.Result // of batches under way
 	var written []peer
 	seen, titled := map[im.Key]bool{}, map[im.Key]bool{}
@@ -117,8 +122,11 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		if err != nil {
 			return err
 		}
-		if p.List {
+		switch {
+		case p.List:
 			blocks = append(blocks, more...)
+		case p.Pair:
+			contacts = append(contacts, more...)
 		}
 		written = append(written, wrote...)
 		for sends = append(sends, more...); len(sends) >= batch; sends = sends[batch:] {
@@ -147,6 +155,11 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 	}
 	for _, s := range blocks {
 		c.Blocked(im.Account{Tenant: s.Conv.Tenant, User: im.User(s.Block.User)}, s.Peer)
+	}
+	for _, s := range contacts {
+		if set := s.Entry.GetInbox().GetSettings(); set != nil { // no entry about joining
+			c.Contact(im.Account{Tenant: s.Conv.Tenant, User: s.Peer}, im.User(set.User))
+		}
 	}
 	return nil
 }

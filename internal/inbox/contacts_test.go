@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,56 @@ func TestContactsReachTheInboxesOfThoseWhoSeeThem(t *testing.T) {
 		w.settle()
 		w.wantInbox("alice", alice...)
 		w.wantInbox("bob", bob...)
+	})
+}
+
+// Each change of contacts is told of those who see it, when the record says so; a message is none. A consumer that
+// begins anew tells it again. Spec: P-14.5.
+func TestChangesOfContactsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.kill()
+		var told []string
+		hooks := inbox.Hooks{Contact: func(by im.Account, other im.User) {
+			rec, err := w.store.Conversation(context.Background(), im.Key{Tenant: by.Tenant, Conv: w.convs.IDs().Direct(by.Tenant, by.User, other)})
+			if err != nil {
+				t.Error(err)
+			}
+			for _, s := range rec.GetSides() {
+				if s.User == string(by.User) {
+					told = append(told, fmt.Sprint(by.User, " has ", other, ": ", s.ContactMs > 0))
+				}
+			}
+		}}
+		w.consumeWith(hooks)
+		want := func(when string, events ...string) {
+			t.Helper()
+			w.settle()
+			slices.Sort(told)
+			if d := cmp.Diff(events, slices.Compact(told)); d != "" {
+				t.Errorf("%s was told (-want +got):\n%s", when, d)
+			}
+			told = nil
+		}
+		w.direct("alice", "bob", "hi")
+		want("after a message")
+		w.contact("alice", "bob", conv.ContactAsk, "")
+		want("after a request", "alice has bob: false", "bob has alice: false")
+		w.contact("bob", "alice", conv.ContactAccept, "")
+		want("after an acceptance", "alice has bob: true", "bob has alice: true")
+		w.contact("bob", "alice", conv.ContactRemove, "")
+		want("after a removal", "bob has alice: false")
+		w.contact("bob", "alice", conv.ContactAsk, "")
+		want("after he came back", "bob has alice: true")
+		w.contact("alice", "bob", conv.ContactEnd, "")
+		want("after the back end has ended it", "alice has bob: false", "bob has alice: false")
+		w.kill()
+		w.contact("bob", "alice", conv.ContactMake, "")
+		w.trim()
+		w.direct("alice", "bob", "in what is left of the feed")
+		w.allowed = "feed was trimmed"
+		w.consumeWith(hooks)
+		want("from what is left of the feed", "alice has bob: true", "bob has alice: true")
 	})
 }
 

@@ -184,6 +184,9 @@ func (w *world) consumeWith(h inbox.Hooks) {
 	if h.Wrote != nil {
 		c.Wrote = h.Wrote
 	}
+	if h.Contact != nil {
+		c.Contact = h.Contact
+	}
 	w.consumer = c
 	w.stopFeed = w.run("inboxes", c.Run)
 }

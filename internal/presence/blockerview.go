@@ -45,15 +45,12 @@ func (a *blockerView) view() view {
 	return blockerOnline
 }
 
-// as returns the presence of t for a watcher whom t blocks; told: also the version of the profile, which a block
-// does not hide: it would show the block.
-func (a *blockerView) as(t *target, told bool) *petrelv1.Presence {
-	p := &petrelv1.Presence{User: string(t.account.User), Online: a.view() == blockerOnline}
+// as returns the presence of t for a watcher whom t blocks, with a version of the profile, which a block does not hide:
+// it would show the block.
+func (a *blockerView) as(t *target, profile string) *petrelv1.Presence {
+	p := &petrelv1.Presence{User: string(t.account.User), Online: a.view() == blockerOnline, Profile: profile}
 	if !p.Online {
 		p.LastMs = a.lastMs
-	}
-	if told {
-		p.Profile = t.profile.ForOthers
 	}
 	return p
 }

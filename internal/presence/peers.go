@@ -60,12 +60,12 @@ func (p *Presence) scanPeers(ctx context.Context, watcher im.Account, asks []*re
 	return asks[next:], nil
 }
 
-// recheckPeer asks the store again for the sessions of a watcher that may not see t. It is called when t has
-// written to the watcher.
+// recheckPeer asks the store again for the sessions of a watcher that may not see t, that are not told of the profile,
+// or whose standing was read. It is called when t has written to the watcher, or t's contacts have changed.
 func (p *Presence) recheckPeer(t *target, watcher im.User) {
 	t.pairs++
 	for _, x := range t.watchers {
-		if x.view == hidden && x.w.out.Account.User == watcher {
+		if x.w.out.Account.User == watcher && (x.view == hidden || !x.told || x.standing != unread) {
 			p.askFor(question{x.w, x})
 		}
 	}

@@ -25,6 +25,10 @@ func (p *Presence) BlockChanged(a im.Account, watcher im.User) { p.tellChange(a,
 // has written to the watcher. The message must be durable. Spec: P-13.6.
 func (p *Presence) Wrote(a im.Account, watcher im.User) { p.tellChange(a, watcher, true) }
 
+// ContactChanged has every node read anew whether a user has a watcher as a contact. The change must be durable. Spec:
+// P-14.5.
+func (p *Presence) ContactChanged(a im.Account, watcher im.User) { p.tellChange(a, watcher, true) }
+
 func (p *Presence) tellChange(a im.Account, watcher im.User, peer bool) {
 	p.policyChanged(a, watcher, peer)
 	if p.o.Nodes != nil {
@@ -32,12 +36,12 @@ func (p *Presence) tellChange(a im.Account, watcher im.User, peer bool) {
 	}
 }
 
-// pairChange is a change between a user and a watcher: a message of the user, or a block that may
-// have begun or ended.
+// pairChange is a change between a user and a watcher: a message of the user, a contact that the user has made or
+// removed, or a block that may have begun or ended.
 type pairChange struct {
 	account im.Account
 	watcher im.User
-	peer    bool // has written
+	peer    bool // no block
 }
 
 // policyChanged has this node read again whether a watcher may see a user; an empty watcher stands for all. If
@@ -130,27 +134,9 @@ func (p *Presence) takeRecheck(s *step, j job, now time.Time) {
 		if r.version != t.rechecks {
 			continue
 		}
-		was, renamed := t.profile, t.known && t.profile != r.profile
-		t.profile = r.profile
+		s.setProfile(t, r.profile)
 		if !t.known || t.policy != r.policy {
 			p.setPolicy(s, t, r.policy)
-		}
-		if renamed {
-			s.tellProfile(t, was)
-		}
-	}
-}
-
-// tellProfile queues the presence of t for those of its watchers who are told of profiles, and who had another version
-// before. Others must not learn that a field has changed that they do not see. Spec: P-14.5.
-func (s *step) tellProfile(t *target, was user.ProfileVersions) {
-	for _, x := range t.watchers {
-		differs := t.profile.ForOthers != was.ForOthers
-		if x.w.out.Account == t.account {
-			differs = t.profile.Own != was.Own
-		}
-		if differs && x.told && x.view != untold {
-			s.tell(x)
 		}
 	}
 }

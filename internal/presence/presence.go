@@ -2,10 +2,10 @@
 //
 // Read the files in this order: presence.go (the state), watch.go (a session sets the users that it
 // watches), run.go (the loop sends changes to sessions), visibilityreads.go (workers read who may be
-// seen), peers.go (users who have written to a watcher), blocked.go (users whom a user may block),
-// blockerview.go (how a blocked watcher sees the blocker), offlinedelay.go (a user without a session is
-// shown as online for 30 s), lastseen.go (when users were online last), policychange.go (a user changes
-// who may see them).
+// seen), profileversions.go (which version of a profile a watcher is told), peers.go (users who have written
+// to a watcher), blocked.go (users whom a user may block), blockerview.go (how a blocked watcher sees the
+// blocker), offlinedelay.go (a user without a session is shown as online for 30 s), lastseen.go (when users
+// were online last), policychange.go (a user changes who may see them).
 //
 // Every node knows who is online, from its own online table and from the announcements of the other
 // nodes, which fan-out needs anyway. So no presences travel between nodes, only changes of who may see a
@@ -73,6 +73,9 @@ type Options struct {
 	// Knows tells which of users a watcher may ask for their profiles without a look-up: those who are in the
 	// conversation in too (the zero key: none), and those with whom the watcher has a direct conversation.
 	Knows func(ctx context.Context, watcher im.Account, in im.Key, users []im.User) ([]bool, error)
+
+	// HaveAsContact tells which of users have a watcher as a contact.
+	HaveAsContact func(ctx context.Context, watcher im.Account, users []im.User) ([]bool, error)
 }
 
 // Presence tells the sessions of this node who is online.
@@ -125,10 +128,10 @@ type target struct {
 	online   bool      // is shown as online
 	goneAt   time.Time // since when the user has no session; zero: has one, or is shown as offline
 	goneMs   uint64    // the same on the wall clock
-	profile  user.ProfileVersions
+	versions versions
 
-	// The last results of as, for watchers without and with the profile; nil: none yet.
-	seen, unseen [2]*petrelv1.Presence
+	// The last results of as: without a profile, with that of others, and with another one; nil: none yet.
+	seen, unseen [3]*petrelv1.Presence
 }
 
 // view is a session's view of a target.

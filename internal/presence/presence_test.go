@@ -36,12 +36,11 @@ var ids = im.NewIDs([16]byte{1})
 // accounts are what the store has of users, for all nodes of a test.
 type accounts struct {
 	store.Store // of which presence uses the methods below
+	profiles
 
 	mu       sync.Mutex
 	policies map[im.User]user.PresencePolicy // of those who exist
-	profiles map[im.User]string
-	hidden   string   // a part of profiles that others do not see
-	peers    []string // keys of the table Peers
+	peers    []string                        // keys of the table Peers
 	seen     map[im.User]uint64
 	blocks   map[im.ConvID][]*storepb.Block
 	blocked  []string          // keys of the table Blocks
@@ -236,7 +235,8 @@ func newWorldOf(t testing.TB, nodes int) *world {
 
 func (w *world) start(net *localbus.Net, id im.Node, others bool) *node {
 	n := &node{table: fanout.NewTable(), flusher: fanout.NewFlusher(func() {})}
-	o := presence.Options{Store: w.store, IDs: ids, Table: n.table, Facts: w.store.facts, Knows: w.store.knows}
+	o := presence.Options{Store: w.store, IDs: ids, Table: n.table, Facts: w.store.facts, Knows: w.store.knows,
+		HaveAsContact: w.store.haveAsContact}
 	var runs []func(context.Context) error
 	if others {
 		b, err := net.Join(id)

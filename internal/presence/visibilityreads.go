@@ -37,7 +37,10 @@ type reading struct {
 	known   bool           // the loop knew policy, blocked and lastMs before
 	sees    bool           // the watcher may see the target, apart from a block
 	profile user.ProfileVersions
+	differ  bool // contacts of the target see more of its profile than others
 	told    bool // the watcher is told of the target's profile
+
+	standing standing
 }
 
 // result is the outcome of a job.
@@ -51,7 +54,7 @@ func jobFor(w *Watch, list []watching) job {
 	for i := range list {
 		t := list[i].t
 		j.reads[i] = reading{t: t, version: t.version, pairs: t.pairs, known: t.known, policy: t.policy,
-			blocked: t.blocked, lastMs: t.lastMs}
+			blocked: t.blocked, lastMs: t.lastMs, differ: t.versions.differ()}
 	}
 	return j
 }
@@ -105,28 +108,10 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 	return p.readBlocks(ctx, j)
 }
 
-// readKnown reads of which targets the watcher is told the profiles. Spec: P-14.5.
-func (p *Presence) readKnown(ctx context.Context, j *job) error {
-	if !j.w.out.Profiles {
-		return nil
-	}
-	users := make([]im.User, len(j.reads))
-	for i := range j.reads {
-		users[i] = j.reads[i].t.account.User
-	}
-	known, err := p.o.Knows(ctx, j.watcher, j.in, users)
-	if errors.Is(err, store.ErrCorrupt) { // nobody is known then
-		return nil
-	}
-	for i := range known {
-		j.reads[i].told = known[i]
-	}
-	return err
-}
-
 // readTarget reads the facts that are the same for all watchers of a user.
 func (p *Presence) readTarget(ctx context.Context, r *reading) (err error) {
 	r.policy, r.profile, err = p.o.Facts(ctx, r.t.account)
+	r.differ = r.profile.ForContacts != r.profile.ForOthers
 	if errors.Is(err, store.ErrCorrupt) { // the policy is unknown
 		r.policy, err = user.ToNobody, nil
 	}
@@ -187,7 +172,8 @@ func (p *Presence) take(s *step, j job, now time.Time) {
 			continue // the policy has changed since, and is asked for again
 		}
 		if !t.known {
-			t.known, t.policy, t.blocked, t.profile = true, r.policy, t.blocked.with(r.blocked), r.profile
+			t.known, t.policy, t.blocked = true, r.policy, t.blocked.with(r.blocked)
+			t.versions = versionsAfter(t.versions, r.profile)
 			if t.lastMs == 0 { // or it has gone offline while it was read
 				t.lastMs = r.lastMs
 			}
@@ -199,10 +185,16 @@ func (p *Presence) take(s *step, j job, now time.Time) {
 			p.askFor(question{j.w, x})
 			continue
 		}
-		came, before := r.told && !x.told, len(j.w.owed)
-		x.told = r.told
-		if s.settle(x, r, now); came && len(j.w.owed) == before && x.view != untold {
+		was, before := x.profile(), len(j.w.owed)
+		late := r.told && r.standing == unread && t.versions.differ() // contacts see more since it was read
+		if x.told = r.told; !late {
+			x.standing = r.standing
+		}
+		if s.settle(x, r, now); x.told && x.profile() != was && len(j.w.owed) == before && x.view != untold {
 			s.tell(x)
+		}
+		if late {
+			p.askFor(question{j.w, x})
 		}
 	}
 }

@@ -31,6 +31,8 @@ type watching struct {
 	i    uint8 // in w.list, which has at most MaxWatched
 	view view
 	told bool // of the profile: the watcher may ask for it without a look-up
+
+	standing standing
 }
 
 // NewWatch makes the watch of a session, with nobody in its list yet.
@@ -126,10 +128,11 @@ func (p *Presence) drop(list []watching) {
 	p.Watching.Store(int64(len(p.targets)))
 }
 
-// as returns the presence of t for watchers with a view; told: also the version of the profile. Only visible shows
-// the presence: for all others it is that of a user who does not exist. Many sessions share the result. Spec: P-13.6.
-func (t *target) as(v view, told bool) *petrelv1.Presence {
-	of, last, profile := &t.unseen, uint64(0), ""
+// as returns the presence of t for watchers with a view, with a version of the profile; empty: with none. Only visible
+// shows the presence: for all others it is that of a user who does not exist. Many sessions share the result. Spec:
+// P-13.6.
+func (t *target) as(v view, profile string) *petrelv1.Presence {
+	of, last := &t.unseen, uint64(0)
 	online := v == visible && t.online
 	if v == visible {
 		of = &t.seen
@@ -137,9 +140,12 @@ func (t *target) as(v view, told bool) *petrelv1.Presence {
 			last = t.lastMs
 		}
 	}
-	x := &of[0]
-	if told {
-		x, profile = &of[1], t.profile.ForOthers
+	x := &of[2]
+	switch profile {
+	case "":
+		x = &of[0]
+	case t.versions[other]:
+		x = &of[1]
 	}
 	if *x == nil || (*x).Online != online || (*x).LastMs != last || (*x).Profile != profile {
 		*x = &petrelv1.Presence{User: string(t.account.User), Online: online, LastMs: last, Profile: profile}
@@ -150,12 +156,8 @@ func (t *target) as(v view, told bool) *petrelv1.Presence {
 // presence returns the presence of its target for x.
 func (x *watching) presence() *petrelv1.Presence {
 	t := x.t
-	switch {
-	case x.view == blockerOnline || x.view == blockerOffline:
-		return t.away[x.w.out.Account.User].as(t, x.told)
-	case x.told && x.w.out.Account == t.account:
-		p := t.as(x.view, false)
-		return &petrelv1.Presence{User: p.User, Online: p.Online, LastMs: p.LastMs, Profile: t.profile.Own}
+	if x.view == blockerOnline || x.view == blockerOffline {
+		return t.away[x.w.out.Account.User].as(t, x.profile())
 	}
-	return t.as(x.view, x.told)
+	return t.as(x.view, x.profile())
 }

@@ -590,7 +590,7 @@ type PresencePolicy struct {
 	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Watcher       string                 `protobuf:"bytes,3,opt,name=watcher,proto3" json:"watcher,omitempty"` // not empty: of the policy nothing has changed; something between the user and this one has
-	Peer          bool                   `protobuf:"varint,4,opt,name=peer,proto3" json:"peer,omitempty"`      // with watcher: the user has written to them for the first time. Else the user blocks them, or has ended that
+	Peer          bool                   `protobuf:"varint,4,opt,name=peer,proto3" json:"peer,omitempty"`      // with watcher: the user has written to them for the first time, or has changed a contact. Else the user blocks them, or has ended that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
