@@ -171,7 +171,7 @@ var lossyRules = []rule{
 	{
 		name:    "first-message-for-later",
 		holds:   "who watches a user is told of them when the user writes the first message",
-		patches: []patch{{"internal/presence/peers.go", `if x.view == hidden && x.w.out.Account.User == watcher {`, `if false {`}},
+		patches: []patch{{"internal/presence/peers.go", `if x.w.out.Account.User == watcher && (x.view == hidden ||`, `if false && (x.view == hidden ||`}},
 		guards:  []guard{{"internal/presence", "^TestTheFirstMessageLetsSee$"}, {"internal/session", "^TestWhoHasWrittenIsSeen$"}},
 	},
 	{

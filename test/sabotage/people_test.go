@@ -16,7 +16,7 @@ var peopleRules = []rule{
 	{
 		name:    "find-hidden-handles",
 		holds:   "nobody is found by a hidden handle",
-		patches: []patch{{"internal/user/handles.go", `u.Handle != handle || !asStranger.sees(u, "handle"):`, `u.Handle != handle:`}},
+		patches: []patch{{"internal/user/handles.go", `u.Handle != handle || !s.sees(u, "handle"):`, `u.Handle != handle:`}},
 		guards:  []guard{{"internal/user", "^TestHandleIsOfOneUser$"}},
 	},
 	{
@@ -47,7 +47,7 @@ var peopleRules = []rule{
 	{
 		name:    "tell-hidden-changes",
 		holds:   "nobody is told that a field has changed that they do not see",
-		patches: []patch{{"internal/presence/policychange.go", `if differs && x.told && x.view != untold {`, `if (differs || true) && x.told && x.view != untold {`}},
+		patches: []patch{{"internal/presence/profileversions.go", `case t.versions[x.standing] != was[x.standing]:`, `default:`}},
 		guards:  []guard{{"internal/presence", "^TestWatchersLearnNewProfiles$"}},
 	},
 	{
@@ -89,20 +89,112 @@ var peopleRules = []rule{
 	{
 		name:    "tell-strangers-of-profiles",
 		holds:   "who would pay for a profile is not told of its changes",
-		patches: []patch{{"internal/presence/visibilityreads.go", `j.reads[i].told = known[i]`, `j.reads[i].told = true`}},
+		patches: []patch{{"internal/presence/profileversions.go", `r.told = known[i]`, `r.told = true`}},
 		guards:  []guard{{"internal/presence", "^TestWatchersLearnNewProfiles$"}},
 	},
 	{
 		name:    "keep-a-new-profile-quiet",
 		holds:   "a session that watches a user is told the new version of the profile",
-		patches: []patch{{"internal/presence/policychange.go", `if renamed {`, `if renamed && false {`}},
+		patches: []patch{{"internal/presence/profileversions.go", `if !t.known || t.versions == was {`, `if true {`}},
 		guards:  []guard{{"internal/presence", "^TestWatchersLearnNewProfiles$"}},
 	},
 	{
 		name:    "block-hides-profile",
 		holds:   "a block does not show in what is told of a profile",
-		patches: []patch{{"internal/presence/blockerview.go", `if told {`, `if false {`}},
+		patches: []patch{{"internal/presence/blockerview.go", `, Profile: profile}`, `}`}},
 		guards:  []guard{{"internal/presence", "^TestABlockedWatcherLearnsNewProfiles$"}},
+	},
+	{
+		name:    "contacts-of-the-reader",
+		holds:   "the user decides who sees a field for contacts, not the reader",
+		patches: []patch{{"internal/user/lookups.go", `if side.User == string(of) && side.ContactMs > 0 {`, `if side.User == string(reader.User) && side.ContactMs > 0 {`}},
+		guards:  []guard{{"internal/user", "^TestContactsSeeWhatIsForThem$"}, {"internal/api", "^TestChangesOfContactsShowAtOnce$"}},
+	},
+	{
+		name:    "contacts-see-nothing",
+		holds:   "contacts see what is for them",
+		patches: []patch{{"internal/user/profiles.go", `return s == asContact && Visibility`, `return false && Visibility`}},
+		guards:  []guard{{"internal/user", "^TestContactsSeeWhatIsForThem$"}},
+	},
+	{
+		name:    "contacts-see-what-nobody-sees",
+		holds:   "contacts do not see what is for nobody",
+		patches: []patch{{"internal/user/profiles.go", `return s == asContact && Visibility(u.Visibility[i].Visible) == SeenByContacts`, `return s == asContact && i >= 0`}},
+		guards:  []guard{{"internal/user", "^TestContactsSeeWhatIsForThem$"}},
+	},
+	{
+		name:    "strangers-find-contacts-handles",
+		holds:   "a handle for contacts is found by contacts alone",
+		patches: []patch{{"internal/user/handles.go", `if a == reader {`, `if s = asContact; a == reader {`}},
+		guards:  []guard{{"internal/user", "^TestHandleForContacts$"}, {"internal/api", "^TestChangesOfContactsShowAtOnce$"}},
+	},
+	{
+		name:  "hidden-handles-take-more-work",
+		holds: "a handle that the reader does not see takes the work of one that nobody has",
+		patches: []patch{{"internal/user/handles.go", `	a := im.Account{Tenant: reader.Tenant, User: im.User(value)}
+	u, err := us.read(ctx, a)`, `	if value == nil {
+		return Info{}, Profile{}, none
+	}
+	a := im.Account{Tenant: reader.Tenant, User: im.User(value)}
+	u, err := us.read(ctx, a)`}},
+		guards: []guard{{"internal/user", "^TestHandleForContacts$"}},
+	},
+	{
+		name:    "tell-contacts-the-version-of-strangers",
+		holds:   "a contact who watches a user is told the version that contacts see",
+		patches: []patch{{"internal/presence/profileversions.go", `asks[i].standing = contact`, `asks[i].standing = other`}},
+		guards:  []guard{{"internal/presence", "^TestContactsLearnTheirVersion$"}},
+	},
+	{
+		name:    "tell-strangers-the-version-of-contacts",
+		holds:   "a stranger who watches a user is told the version that strangers see",
+		patches: []patch{{"internal/presence/profileversions.go", `if asks[i].standing = other; have[i] {`, `if asks[i].standing = other; true {`}},
+		guards:  []guard{{"internal/presence", "^TestContactsLearnTheirVersion$"}},
+	},
+	{
+		name:    "keep-a-removal-quiet",
+		holds:   "who watches a user is told another version when they are no contact any more",
+		patches: []patch{{"internal/presence/peers.go", `x.view == hidden || !x.told || x.standing != unread`, `x.view == hidden || !x.told`}},
+		guards:  []guard{{"internal/presence", "^TestContactsLearnTheirVersion$"}},
+	},
+	{
+		name:    "guess-who-is-a-contact",
+		holds:   "when a field is for contacts now, it is read which watchers are contacts",
+		patches: []patch{{"internal/presence/profileversions.go", `case x.standing == unread && t.versions.differ():`, `case false:`}},
+		guards:  []guard{{"internal/presence", "^TestContactsLearnTheirVersion$"}},
+	},
+	{
+		name:    "read-contacts-in-vain",
+		holds:   "contacts are read only where they matter",
+		patches: []patch{{"internal/presence/peers.go", `x.standing != unread)`, `x.told)`}},
+		guards:  []guard{{"internal/presence", "^TestContactsAreReadOnlyWhereTheyMatter$"}},
+	},
+	{
+		name:  "believe-a-former-contact",
+		holds: "a contact that ends while it is read does not count",
+		patches: []patch{{"internal/presence/peers.go", `	t.pairs++
+	for _, x := range t.watchers {
+		if x.w.out.Account.User == watcher &&`, `	for _, x := range t.watchers {
+		if x.w.out.Account.User == watcher &&`}},
+		guards: []guard{{"internal/presence", "^TestAContactThatEndsWhileItIsRead$"}},
+	},
+	{
+		name:    "tell-a-former-version",
+		holds:   "a late read tells nobody a version of before",
+		patches: []patch{{"internal/presence/visibilityreads.go", `if x.told = r.told; !late {`, `if x.told = r.told; true {`}},
+		guards:  []guard{{"internal/presence", "^TestALateReadTellsNoFormerVersion$"}},
+	},
+	{
+		name:    "tell-nobody-of-contacts",
+		holds:   "a change of contacts is told to those who watch",
+		patches: []patch{{"internal/inbox/consumer.go", `if set := s.Entry.GetInbox().GetSettings(); set != nil {`, `if set := s.Entry.GetInbox().GetSettings(); set != nil && false {`}},
+		guards:  []guard{{"internal/inbox", "^TestChangesOfContactsAreTold$"}},
+	},
+	{
+		name:    "tell-equal-profiles",
+		holds:   "a profile is told only to a reader who has another version",
+		patches: []patch{{"internal/user/lookups.go", `v != has[a.User] {`, `v != "" {`}},
+		guards:  []guard{{"internal/user", "^TestProfilesThatDiffer$"}},
 	},
 	{
 		name:    "requests-pass-each-other",
@@ -197,10 +289,10 @@ var peopleRules = []rule{
 		guards:  []guard{{"test/authz", "^TestTriesAtNamesAreCountedTogether$"}},
 	},
 	{
-		name:    "come-back-after-a-block",
-		holds:   "who was blocked comes back by a request, so nobody learns when a block ends",
-		patches: []patch{{"internal/conv/contact.go", `		own.AskedBack = own.ContactMs > 0`, ``}},
-		guards:  []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
+		name:    "block-keeps-contacts-away",
+		holds:   "a block does not show when somebody comes back to a user who has them as a contact",
+		patches: []patch{{"internal/conv/contact.go", `case other.ContactMs > 0:`, `case other.ContactMs > 0 && !blocked:`}},
+		guards:  []guard{{"internal/conv", "^TestABlockedUserSeesTheContactsOfSilence$"}},
 	},
 	{
 		name:    "refuse-too-late",
@@ -261,7 +353,7 @@ var peopleRules = []rule{
 		name:  "block-leaves-what-waits",
 		holds: "a block refuses the messages that wait",
 		patches: []patch{{"internal/conv/contact.go", `		refuse(own)
-		own.AskedBack`, `		own.AskedBack`}},
+		other.Hidden`, `		other.Hidden`}},
 		guards: []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
 	},
 	{
