@@ -25,13 +25,13 @@ func newUserProfile(c *cli) *cobra.Command {
 			"learns of it within seconds. `petrel user show` prints the profile. `petrel tenant managed` says which fields users do not\n" +
 			"change themselves.",
 		Example: "  petrel user profile alice --name \"Alice Ames\" --about \"watches birds\" --handle alice.a\n" +
-			"  petrel user profile alice --field title=Captain --hide fields.title --hide about\n  petrel user profile alice --handle \"\"",
+			"  petrel user profile alice --field title=Captain --hide fields.title --for-contacts about\n  petrel user profile alice --handle \"\"",
 		Args: cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			if p.User = args[0]; p.DisplayName == nil && p.About == nil && p.Handle == nil &&
 				len(p.Fields)+len(p.Visibility) == 0 {
 				return usage("what shall change of the profile of "+p.User+"?",
-					"give one or more of --name, --about, --handle, --field, --hide and --reveal")
+					"give one or more of --name, --about, --handle, --field, --hide, --for-contacts and --reveal")
 			}
 			r, err := call(ctx, api, "change the profile of "+p.User, api.SetProfiles,
 				&petrelv1.SetProfilesRequest{Tenant: tenant, Profiles: []*petrelv1.ProfileChange{p}})
@@ -71,6 +71,8 @@ func newUserProfile(c *cli) *cobra.Command {
 	}{
 		{"hide", "nobody but the user sees this `FIELD`: about, handle, avatar, or fields.NAME; may be repeated",
 			petrelv1.Visibility_VISIBILITY_NOBODY},
+		{"for-contacts", "nobody but the user and the contacts of the user see this `FIELD`; may be repeated",
+			petrelv1.Visibility_VISIBILITY_CONTACTS},
 		{"reveal", "everybody sees this `FIELD`; may be repeated", petrelv1.Visibility_VISIBILITY_EVERYBODY},
 	} {
 		cmd.Flags().Func(f.name, f.doc, func(s string) error {
@@ -87,8 +89,11 @@ func writeProfile(w io.Writer, p *petrelv1.Account) {
 		if value == "" {
 			return
 		}
-		if p.Visibility[field] == petrelv1.Visibility_VISIBILITY_NOBODY {
+		switch p.Visibility[field] {
+		case petrelv1.Visibility_VISIBILITY_NOBODY:
 			value += "  (hidden from others)"
+		case petrelv1.Visibility_VISIBILITY_CONTACTS:
+			value += "  (for contacts)"
 		}
 		fmt.Fprintf(w, "%-9s %s\n", name, terminal.Line(value))
 	}

@@ -20,12 +20,12 @@ func TestProfilesAreShownAndChanged(t *testing.T) {
 	change(exitFailed, "error no_user", "nobody-f", "--name", "Nobody")
 	change(exitFailed, "error invalid", "alice-f", "--handle", "Alice F")
 	all := []string{"alice-f", "--name", "Alice F", "--about", "watches birds", "--handle", "alice.f", "--field", "title=Captain",
-		"--field", "unit=a=b", "--hide", "about", "--hide", "fields.unit"}
+		"--field", "unit=a=b", "--hide", "about", "--hide", "fields.unit", "--for-contacts", "handle"}
 	change(exitOK, "alice-f has another profile", all...)
 	change(exitOK, "alice-f had this profile already", all...)
 	change(exitFailed, "error handle_taken", "bob-f", "--handle", "alice.f")
 	petrel(t, s.env(), "user", "show", "alice-f").want(t, exitOK, "name      Alice F\n", "about     watches birds  (hidden from others)\n",
-		"handle    alice.f\n", "field     title = Captain\n", "field     unit = a=b  (hidden from others)\n")
+		"handle    alice.f  (for contacts)\n", "field     title = Captain\n", "field     unit = a=b  (hidden from others)\n")
 	change(exitOK, `{"changed":true,"user":"alice-f"}`, "alice-f", "--about", "", "--field", "title=", "--reveal", "fields.unit", "--json")
 	u := jsonLines(t, petrel(t, s.env(), "user", "show", "alice-f", "--json"))[0]
 	p := u["profile"].(map[string]any)

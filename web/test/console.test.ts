@@ -386,10 +386,11 @@ describe('the console', { timeout: suiteMs }, () => {
 
   test('the profile of a user is changed, and who changes profiles, each after a question', async () => {
     await w.server.users('fiona')
-    await w.server.admin('AdminService/SetProfiles', { profiles: [{ user: 'fiona', about: 'sails', fields: { title: 'Mate', unit: 'A' }, visibility: { about: 'VISIBILITY_NOBODY' } }] })
+    await w.server.admin('AdminService/SetProfiles', { profiles: [{ user: 'fiona', about: 'sails', fields: { title: 'Mate', unit: 'A' }, visibility: { about: 'VISIBILITY_NOBODY', 'fields.title': 'VISIBILITY_CONTACTS' } }] })
     const p = await open('users/fiona')
     const profile = p.page.locator('.part').filter({ has: p.page.getByRole('heading', { name: 'Profile' }) })
     await profile.getByText('hidden from others').waitFor()
+    await profile.getByText('for contacts').waitFor()
     await p.press('Change the profile')
     const dialog = p.page.getByRole('dialog')
     assert.equal(await dialog.getByRole('button', { name: 'Change', exact: true }).isEnabled(), false)

@@ -109,6 +109,29 @@ describe('profiles', { timeout: suiteMs, concurrency: 3 }, () => {
     await Promise.all([kim.context.close(), lea.context.close()])
   })
 
+  test('an about for contacts is seen by contacts alone, until they are contacts no more', async () => {
+    const [nora, omar] = await shared.pair('nora', 'omar')
+    await nora.say('hi')
+    await omar.message('hi').waitFor()
+    await update(nora.user, { about: 'a word to friends', displayName: 'Nora N' })
+    await omar.page.locator('.chat-title').click()
+    const pane = omar.page.getByRole('complementary', { name: 'Profile' })
+    const about = pane.getByText('a word to friends')
+    await about.waitFor()
+    await edit(nora)
+    await nora.page.getByRole('radiogroup', { name: 'Who sees what you say' }).getByRole('radio', { name: 'Contacts' }).check()
+    await nora.press('Save', 'dialog')
+    await nora.page.getByRole('dialog').waitFor({ state: 'detached' })
+    await about.waitFor({ state: 'detached' })
+    await shared.server.admin('AdminService/SetContacts', { pairs: [{ user: nora.user, other: omar.user }] })
+    await about.waitFor()
+    await edit(nora)
+    assert.ok(await nora.page.getByRole('radiogroup', { name: 'Who sees what you say' }).getByRole('radio', { name: 'Contacts' }).isChecked())
+    await shared.server.admin('AdminService/SetContacts', { pairs: [{ user: nora.user, other: omar.user }], end: true })
+    await about.waitFor({ state: 'detached' })
+    await Promise.all([nora.context.close(), omar.context.close()])
+  })
+
   test('a field that only the back end changes is shown as such', async () => {
     const server = await Server.start() // the rule holds for all users of a server
     await server.admin('AdminService/SetProfileRules', { managed: ['display_name'] })

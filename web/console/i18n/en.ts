@@ -240,6 +240,7 @@ export const en = {
   handle: 'Handle',
   about: 'About',
   hiddenFromOthers: 'hidden from others',
+  forContacts: 'for contacts',
   profileTitle: 'Profile of {user}',
   profileText: 'The pages that show this user show the change within seconds. An empty value takes a field away. The audit log keeps that you changed it.',
   handleHint: 'Others find the user by it: 3 to 32 of a to z, 0 to 9, _ and .',

@@ -239,6 +239,7 @@ export const zh: Texts = {
   handle: '标识名',
   about: '简介',
   hiddenFromOthers: '对他人隐藏',
+  forContacts: '仅联系人可见',
   profileTitle: '{user} 的资料',
   profileText: '正在显示此用户的页面会在几秒内更新。留空即删除该字段。审计日志会记录此次修改。',
   handleHint: '他人可凭标识名找到此用户：3 到 32 个字符，可用 a 到 z、0 到 9、_ 和 .',

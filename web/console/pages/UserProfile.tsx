@@ -14,12 +14,16 @@ interface Props {
   readonly onChanged: () => void
 }
 
-/** What others see of a user, and a dialog to change it. Hidden fields are shown as such. Spec: P-14.1, P-14.3. */
+/** What others see of a user, and a dialog to change it. Fields that not everybody sees are shown as such. Spec: P-14.1, P-14.3. */
 export function UserProfile({ tenant, user, profile, onChanged }: Props): ReactElement {
   const { t } = useTranslation()
   const [asking, setAsking] = useState(false)
+  const seenBy = (field: string): ReactElement | undefined => {
+    const seen = profile.visibility?.[field]
+    return seen === 'VISIBILITY_NOBODY' || seen === 'VISIBILITY_CONTACTS' ? <> <Mark look="quiet">{t(seen === 'VISIBILITY_NOBODY' ? 'hiddenFromOthers' : 'forContacts')}</Mark></> : undefined
+  }
   const fact = (title: string, field: string, value: string | undefined): readonly [string, ReactElement] => [title, (
-    <>{value || '–'}{value && profile.visibility?.[field] === 'VISIBILITY_NOBODY' && <> <Mark look="quiet">{t('hiddenFromOthers')}</Mark></>}</>
+    <>{value || '–'}{value && seenBy(field)}</>
   )]
   return (
     <Part title={t('profile')} actions={may('users') && <Button small onClick={() => setAsking(true)}>{t('changeProfile')}</Button>}>

@@ -198,6 +198,7 @@ export const en = {
   errorRateLimited: 'Too many at once. Wait a moment.',
   errorBadCredentials: 'User name or password is wrong.',
   errorUserExists: 'This user name, or one that looks like it, is taken.',
+  errorHandleTaken: 'Somebody has this handle, or a name that looks like it.',
   errorInvalid: 'The server does not take this as it is.',
   errorHandle: 'A user name has Latin letters (a to z), digits, and . _ - but no blanks',
   errorHandleScript: 'A user name has Latin letters (a to z), digits, and . _ - only. Your name in your own script goes into the field below: it is what others see.',

@@ -198,6 +198,7 @@ export const zh: Texts = {
   errorRateLimited: '操作过于频繁，请稍候。',
   errorBadCredentials: '用户名或密码错误。',
   errorUserExists: '此用户名或相似的用户名已被使用。',
+  errorHandleTaken: '这个别名或与它相似的名称已被使用。',
   errorInvalid: '服务器不接受此内容。',
   errorHandle: '用户名只能包含拉丁字母（a 到 z）、数字和 . _ -，不能有空格',
   errorHandleScript: '用户名只能包含拉丁字母（a 到 z）、数字和 . _ -。中文名字请填在下面的“名称”里，别人看到的就是它。',

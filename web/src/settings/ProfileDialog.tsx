@@ -10,7 +10,7 @@ import { CountedField } from '../info/CountedField.js'
 import { checkProfile, mostAbout, type ProfileDraft, type ProfileField, refusal } from './profileDraft.js'
 
 type Account = ResponseOf<'petrel.v1.AccountService/GetAccount'>
-type Seen = 'everybody' | 'nobody'
+type Seen = NonNullable<Account['visibility']>[string]
 type Wrong = Readonly<Partial<Record<ProfileField, string>>>
 
 
@@ -62,7 +62,7 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
       else if (text !== (is[field] ?? '') || moved) {
         try {
           is = await client.call('petrel.v1.AccountService/UpdateAccount', {
-            ...(text === (is[field] ?? '') ? {} : { [field]: text }), ...(moved ? { visibility: { [field]: seen[field] === 'nobody' ? 'VISIBILITY_NOBODY' : 'VISIBILITY_EVERYBODY' } } : {}),
+            ...(text === (is[field] ?? '') ? {} : { [field]: text }), ...(moved ? { visibility: { [field]: seen[field] } } : {}),
           })
           profiles.learn(is)
         } catch (why) {
@@ -88,7 +88,7 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
   const field = (name: ProfileField, hint?: string): { label: string; value: string; hint: string | undefined; error: string | undefined; disabled: boolean; onChange: (e: { target: { value: string } }) => void } => ({
     label: name === 'handle' ? t('profileHandle') : t(name), value: draft[name], hint: locked.has(name) ? t('onlyBackEnd') : hint, error: wrong[name], disabled: locked.has(name), onChange: (e) => change(name, name === 'handle' ? e.target.value.replace(/^@/, '').toLowerCase() : e.target.value),
   })
-  const choice = (name: 'about' | 'handle'): ReactElement => <Choices titled label={t(name === 'about' ? 'whoSeesAbout' : 'whoSeesHandle')} value={seen[name]} of={[['everybody', t('everybody')], ['nobody', t('onlyMe')]]} onChange={(to) => setSeen({ ...seen, [name]: to })} />
+  const choice = (name: 'about' | 'handle'): ReactElement => <Choices titled label={t(name === 'about' ? 'whoSeesAbout' : 'whoSeesHandle')} value={seen[name]} of={[['VISIBILITY_EVERYBODY', t('everybody')], ['VISIBILITY_CONTACTS', t('contacts')], ['VISIBILITY_NOBODY', t('onlyMe')]]} onChange={(to) => setSeen({ ...seen, [name]: to })} />
   return (
     <Dialog title={t('editProfile')} closeLabel={t('close')} onClose={onClose} foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look="primary" type="submit" form="profile" disabled={busy}>{t('save')}</Button></>}>
       <form id="profile" className="dialog-body profile-form" noValidate onSubmit={(e) => void save(e)}>
@@ -107,5 +107,5 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
 }
 
 function seenOf({ visibility }: Account, field: ProfileField): Seen {
-  return visibility?.[field] === 'VISIBILITY_NOBODY' ? 'nobody' : 'everybody'
+  return visibility?.[field] ?? 'VISIBILITY_EVERYBODY'
 }

@@ -20,5 +20,5 @@ export function checkProfile(field: ProfileField, text: string): AnyKey | undefi
 export const refusal: Readonly<Record<ProfileField, Readonly<Partial<Record<string, AnyKey>>>>> = {
   displayName: { invalid: 'errorReserved' },
   about: {},
-  handle: { handle_taken: 'errorHandleTaken', invalid: 'errorReserved' },
+  handle: { invalid: 'errorReserved' },
 }
