@@ -53,7 +53,7 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 		refusal := p.Refusal
 		return nil, &refusal
 	}
-	in, refusal := in.afterFirst(from, s, a.now)
+	in, refusal := in.afterFirst(from, s, c.log.head, a.now)
 	if refusal != nil {
 		return nil, refusal
 	}

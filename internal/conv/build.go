@@ -192,7 +192,8 @@ func (bu *builder) contact(c *conv, s *Send) {
 			return
 		}
 	}
-	rec, err := withContact(c.log.info.record, bu.pair(c, im.User(s.Contact.User), s.Peer), s.Contact, bu.now)
+	rec, err := withContact(c.log.info.record, bu.pair(c, im.User(s.Contact.User), s.Peer), s.Contact, c.log.head,
+		bu.now)
 	if err != nil {
 		bu.refuse(s, err)
 		return

@@ -36,13 +36,13 @@ const (
 )
 
 // withContact returns the record of a direct conversation after a change; nil: it stays as it is. rec may be nil.
-// now is in Unix milliseconds. Codes: no_contact, forbidden, rate_limited.
-func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactChange,
+// head is that of the conversation, now is in Unix milliseconds. Codes: no_contact, forbidden, rate_limited.
+func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactChange, head im.Seq,
 	now uint64) (*storepb.Conversation, *im.Error) {
 	rec = pairRecord(rec, users)
 	var refusal *im.Error
 	changed := changeSides(rec, ch.User, now, func(own, other *storepb.Side) {
-		refusal = changeContact(rec, own, other, ch, now)
+		refusal = changeContact(rec, own, other, ch, head, now)
 	})
 	if refusal != nil || !changed {
 		return nil, refusal
@@ -51,7 +51,7 @@ func withContact(rec *storepb.Conversation, users []string, ch *storepb.ContactC
 }
 
 // changeContact does what ch says to the sides of rec: own is that of the user who does it.
-func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *storepb.ContactChange,
+func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *storepb.ContactChange, head im.Seq,
 	now uint64) *im.Error {
 	asked := other.AskedMs > 0 && !other.Hidden // as own sees it
 	switch ContactAct(ch.Act) {
@@ -59,15 +59,15 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 		if blocksOf(rec, own.User) {
 			return im.Errorf(im.CodeForbidden, "end the block before you ask %.64s", other.User)
 		}
-		accept(rec, own)
+		accept(rec, own, head)
 		switch blocked := blocksOf(rec, other.User); {
 		case !blocked && other.AskedMs > 0: // the requests cross
-			makeContacts(rec, now)
+			makeContacts(rec, head, now)
 		case own.ContactMs > 0:
 		case own.AskedMs > 0:
 			own.Greeting = strings.Clone(ch.Text)
 		case other.ContactMs > 0: // they have never ended it; with a block too, for own may know it from the profile
-			makeContacts(rec, now)
+			makeContacts(rec, head, now)
 		case isWithin(askAgain, own.WithdrewMs, now):
 			return &im.Error{Code: im.CodeRateLimited, RetryAfter: askAgain}
 		default:
@@ -79,10 +79,10 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 			return &im.Error{Code: im.CodeNoContact}
 		}
 		if asked {
-			makeContacts(rec, now)
+			makeContacts(rec, head, now)
 		}
 	case ContactRefuse:
-		late := other.AskedMs > 0 || other.WithdrewMs > 0 // a withdrawal, and the next request, may come before the refusal
+		late := other.AskedMs > 0 || other.WithdrewMs > 0 // a withdrawal, and the next request, may come before it
 		if asked || late && own.ContactMs == 0 {
 			own.RefusedMs, other.Hidden = now, other.AskedMs > 0
 		}
@@ -99,14 +99,16 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 		}
 		own.Remark = strings.Clone(ch.Text)
 	case ContactMake:
-		makeContacts(rec, now)
+		makeContacts(rec, head, now)
 	case ContactEnd:
 		for _, s := range rec.Sides {
 			s.ContactMs, s.Remark = 0, ""
 			withdraw(s)
 		}
 	case ContactAcceptMessages:
-		accept(rec, own)
+		if accept(rec, own, head); own.FirstMs == 0 && head > 0 {
+			own.FirstMs = now // an entry of a record that was lost may still be in the inbox: this replaces it
+		}
 	case ContactRefuseMessages:
 		refuse(own)
 	default:
@@ -116,9 +118,9 @@ func changeContact(rec *storepb.Conversation, own, other *storepb.Side, ch *stor
 }
 
 // makeContacts makes both users contacts. Who is a contact is no stranger.
-func makeContacts(rec *storepb.Conversation, now uint64) {
+func makeContacts(rec *storepb.Conversation, head im.Seq, now uint64) {
 	for _, s := range rec.Sides {
-		accept(rec, s)
+		acquaint(rec, s, head)
 		if s.ContactMs == 0 {
 			s.ContactMs = now
 		}

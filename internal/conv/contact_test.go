@@ -55,7 +55,6 @@ var contactActs = map[string]conv.ContactAct{"ask": conv.ContactAsk, "accept": c
 func (w *world) playContacts(acts string, skip func(time.Duration)) im.Code {
 	w.T.Helper()
 	var code im.Code
-	version := uint64(0)
 	for act := range strings.SplitSeq(acts, ", ") {
 		by, what, _ := strings.Cut(act, " ")
 		other := im.User("bob")
@@ -71,10 +70,10 @@ func (w *world) playContacts(acts string, skip func(time.Duration)) im.Code {
 			skip(time.Minute)
 			continue
 		case "block", "unblock":
-			version++
-			s = w.block(im.User(by), other, what == "block", version)
+			w.blockings++
+			s = w.block(im.User(by), other, what == "block", w.blockings)
 		case "say":
-			s = w.text(im.User(by), other, fmt.Sprint("k", version), "hi")
+			s = w.text(im.User(by), other, fmt.Sprint("said ", w.blockings), "hi")
 		default:
 			s = w.contact(im.User(by), other, contactActs[what], what+" of "+by)
 		}

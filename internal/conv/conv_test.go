@@ -30,6 +30,7 @@ type world struct {
 	cursorReads *cursorReads     // nil: cursors that are read are not counted
 	now         func() time.Time // the wall clock; nil: that of the bubble
 	first       uint32           // what becomes of first messages
+	blockings   uint64           // that playContacts has made
 	ended       chan error       // what Run returned
 	fills       int              // calls of fill
 	stop        func()

@@ -128,7 +128,10 @@ func (i *info) isWaiting(u im.User) bool {
 }
 
 // mayWithhold reports whether rows of the conversation may be withheld, or count for one user only.
-func (i *info) mayWithhold() bool { return len(i.record.GetBlocks())+len(i.record.GetSides()) > 0 }
+func (i *info) mayWithhold() bool {
+	return len(i.record.GetBlocks()) > 0 ||
+		slices.ContainsFunc(i.record.GetSides(), func(s *storepb.Side) bool { return s.FirstMs > 0 })
+}
 
 // isWithheld reports whether messages of u do not reach the other user of a direct conversation.
 func (i *info) isWithheld(u im.User) bool {
@@ -136,8 +139,8 @@ func (i *info) isWithheld(u im.User) bool {
 	return other.GetFirst() > FirstWaits || i.blockOf(u) != nil
 }
 
-// deafTo returns the other user of a direct conversation if signals, reactions and mentions of u do not reach them:
-// they block u, or first messages of one of the two are not accepted. "": they do.
+// deafTo returns the other user of a direct conversation if signals and mentions of u do not reach them: they block u,
+// or first messages of one of the two are not accepted. "": they do.
 func (i *info) deafTo(u im.User) im.User {
 	if b := i.blockOf(u); b != nil {
 		return im.User(b.User)
@@ -151,11 +154,13 @@ func (i *info) deafTo(u im.User) im.User {
 // receipt returns the cursor of another user as u may see it; at is the real one. In a direct conversation,
 // the cursor of a user who blocks u stays where it was when the block began. The cursor is zero if its user
 // has read nothing, and in a direct conversation has written nothing: a delivered cursor alone would tell
-// strangers when a device is online. It is zero while first messages are not accepted. hidden: u gets no receipts of
-// this user. Spec: P-5.4, P-8.6, P-14.12.
+// strangers when a device is online. It is zero while first messages are not accepted, and after an acceptance
+// without a word until its user reads a later one. hidden: u gets no receipts of this user. Spec: P-5.4, P-8.6,
+// P-14.12, P-14.13.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	side, at := sideOf(i.record, u), at.shown()
-	if at.Read == 0 && (side < 0 || i.record.Wrote&(1<<(1-side)) == 0) || i.isApart() {
+	wrote := side >= 0 && i.record.Wrote&(1<<(1-side)) != 0
+	if _, of := i.sides(u); !wrote && at.Read <= im.Seq(of.GetQuietTo()) || i.isApart() {
 		return Cursor{}, true
 	}
 	if b := i.blockOf(u); b != nil {
@@ -184,9 +189,12 @@ func (c *conv) known(u im.User) bool {
 
 func (c *conv) Keep(n int32) { c.kept.Add(n) }
 
-func (c *conv) Standing(u im.User) (head im.Seq, deaf im.User) {
+func (c *conv) Standing(u im.User) (head im.Seq, unseenBy im.User) {
 	at, in := c.published()
-	return at.head, in.deafTo(u)
+	if in.isWithheld(u) {
+		unseenBy = in.deafTo(u)
+	}
+	return at.head, unseenBy
 }
 
 func (c *conv) Audience() (members []im.User, mayRead func(u im.User, q im.Seq) bool) {

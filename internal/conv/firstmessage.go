@@ -21,32 +21,40 @@ const (
 	askFirstAgain = 20 * time.Second
 )
 
-// withFirst returns i after the first message to a user of a new direct conversation whose rule is first. A contact of
-// the user is no stranger.
+// withFirst returns i after the first message to a user of a new direct conversation whose rule is first. The writer is
+// no stranger if the user has them as a contact, or asks them to be one. A user who blocks the writer gets no request.
 func (i *info) withFirst(to im.User, first uint32, now uint64) *info {
-	if first == 0 || sideOfUser(i.record, string(to)).GetContactMs() > 0 {
+	side := sideOfUser(i.record, string(to))
+	if first == 0 || side.GetContactMs() > 0 || side.GetAskedMs() > 0 {
 		return i
 	}
+	if first == FirstWaits && blocksOf(i.record, string(to)) {
+		first = FirstClosed
+	}
 	rec := pairRecord(i.record, i.record.Participants)
-	changeSides(rec, string(to), now, func(s, _ *storepb.Side) { s.First, s.FirstMs, s.FirstCount = first, now, 1 })
+	changeSides(rec, string(to), now, func(s, _ *storepb.Side) {
+		if s.First, s.FirstCount = first, 1; first > FirstOpen {
+			s.FirstMs = now
+		}
+	})
 	return &info{record: rec, members: i.members}
 }
 
 // afterFirst returns i after one more entry of u, if the other user of the direct conversation is a stranger. An
 // entry of the stranger accepts all that u writes; so does one that the back end sends for u. A recall does not count.
-// Codes: rate_limited.
-func (i *info) afterFirst(u im.User, s *Send, now uint64) (*info, *im.Error) {
+// head is that before the entry. Codes: rate_limited.
+func (i *info) afterFirst(u im.User, s *Send, head im.Seq, now uint64) (*info, *im.Error) {
 	if len(i.record.GetSides()) == 0 || u == "" {
 		return i, nil
 	}
 	own, other := i.sides(u)
 	switch {
 	case own.GetFirst() > 0:
-		return &info{record: acceptFirst(i.record, string(u), now), members: i.members}, nil
+		return i.acquainted(string(u), head, now), nil
 	case other.GetFirst() == 0 || s.Entry.GetRecall() != nil:
 		return i, nil
 	case s.BackEnd:
-		return &info{record: acceptFirst(i.record, other.User, now), members: i.members}, nil
+		return i.acquainted(other.User, head, now), nil
 	case other.FirstCount >= maxFirst:
 		return nil, &im.Error{Code: im.CodeRateLimited, RetryAfter: askFirstAgain,
 			Message: "five messages wait for an answer: send more when the other user has written"}
@@ -56,9 +64,9 @@ func (i *info) afterFirst(u im.User, s *Send, now uint64) (*info, *im.Error) {
 	return &info{record: rec, members: i.members}, nil
 }
 
-// acceptFirst returns a copy of rec in which user gets all messages of the other one.
-func acceptFirst(rec *storepb.Conversation, user string, now uint64) *storepb.Conversation {
-	rec = proto.CloneOf(rec)
-	changeSides(rec, user, now, func(s, _ *storepb.Side) { accept(rec, s) })
-	return rec
+// acquainted returns i after acquaint for the side of a user.
+func (i *info) acquainted(user string, head im.Seq, now uint64) *info {
+	rec := proto.CloneOf(i.record)
+	changeSides(rec, user, now, func(s, _ *storepb.Side) { acquaint(rec, s, head) })
+	return &info{record: rec, members: i.members}
 }

@@ -49,8 +49,14 @@ func TestFirstMessagesMeetAnswersInOneOrder(t *testing.T) {
 		{0, six, "", "1 2 3 4 5 6", 6, ""},
 		{conv.FirstOpen, six, "rate_limited", "1 2 3 4 5", 5, ""},
 		{conv.FirstOpen, append([]string{"alice: 0", "bob: yes"}, six...), "", "0 yes 1 2 3 4 5 6", 8, ""},
+		{conv.FirstOpen, append([]string{"alice: 0", "bob hear"}, six...), "rate_limited rate_limited", "0 1 2 3 4", 5, ""},
 		{request, six, "rate_limited", "1 2 3 4 5", 0, "wait"},
 		{request, []string{"alice: 1", "bob hear", "alice: 2"}, "", "1 2", 1, ""},
+		{request, append([]string{"alice: 0", "bob hear"}, six...), "rate_limited rate_limited", "0 1 2 3 4", 4, ""}, // a silent user
+		{request, append([]string{"alice: 0", "bob: yes"}, six...), "", "0 yes 1 2 3 4 5 6", 7, ""},
+		{request, []string{"bob ask", "alice: 1"}, "", "1", 1, ""},
+		{closed, []string{"bob ask", "alice: 1"}, "", "1", 1, ""},
+		{request, []string{"bob block", "alice: 1", "bob unblock", "alice: 2"}, "", "withheld withheld", 0, "refused"},
 		{request, []string{"alice: 1", "bob: yes", "alice: 2"}, "", "1 yes 2", 2, ""},
 		{request, []string{"alice: 1", "bob ask", "alice: 2"}, "", "1 2", 1, ""},
 		{request, []string{"alice ask", "alice: 1", "bob accept", "alice: 2"}, "", "1 2", 1, ""},
@@ -211,4 +217,67 @@ func (w *world) actAsStranger(which, step int) {
 		}
 	}
 	synctest.Wait()
+}
+
+// Who accepts messages without a word shows the writer nothing by that: no receipt of what was read before, also
+// while they block the writer. Spec: P-14.13.
+func TestAnAcceptanceWithoutAWordShowsNothing(t *testing.T) {
+	for _, acts := range []string{"bob hear", "bob ignore, bob hear", "bob ask, bob withdraw", "bob block, bob hear"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.first = conv.FirstWaits
+			key := w.pair("alice", "bob")
+			receipts := func(want string) {
+				t.Helper()
+				list, err := w.receiptsOf(key, "alice")
+				if got := fmt.Sprint(showReceipts(list)); got != want || err != nil {
+					t.Errorf("%s: the receipts are %s, %v, want %s", acts, got, err, want)
+				}
+			}
+			w.playFirst("alice: 1", "alice: 2")
+			w.moves(key, "bob", 2, 2, false)
+			w.playContacts(acts, nil)
+			receipts("[]")
+			w.restart()
+			receipts("[]")
+			if strings.Contains(acts, "block") {
+				return
+			}
+			w.MustSend(w.text("alice", "bob", "3", "3"))
+			receipts("[]")
+			w.moves(key, "bob", 3, 3, false)
+			receipts("[bob 3 3]")
+		})
+	}
+}
+
+// A record that damage has taken leaves entries in the inbox: an acceptance replaces them. Spec: P-14.12.
+func TestAnAcceptanceReplacesEntriesOfALostRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.MustSend(w.text("alice", "bob", "1", "hi")) // nothing is known of first messages
+		before, err := w.Gate.Conversation(t.Context(), w.pair("alice", "bob"))
+		if code := w.playContacts("bob hear", nil); code != "" || err != nil {
+			t.Fatal(code, err)
+		}
+		after, err := w.Gate.Conversation(t.Context(), w.pair("alice", "bob"))
+		if err != nil || after.ContactVersion <= before.ContactVersion || w.firstOf("bob", "alice") != "" {
+			t.Errorf("the version is %d after %d, and the inbox says %q, %v", after.GetContactVersion(), before.GetContactVersion(), w.firstOf("bob", "alice"), err)
+		}
+		w.playContacts("bob hear", nil)
+		if again, err := w.Gate.Conversation(t.Context(), w.pair("alice", "bob")); err != nil || again.ContactVersion != after.ContactVersion {
+			t.Errorf("a repeat changes the version: %v", err)
+		}
+	})
+}
+
+// Where no conversation is, an acceptance leaves nothing in the store. Spec: P-14.12.
+func TestAnAcceptanceOfNothingLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.playContacts("bob hear, bob ignore, bob refuse, bob withdraw, bob remove", nil)
+		if rec, err := w.Gate.Conversation(t.Context(), w.pair("alice", "bob")); rec != nil || err != nil {
+			t.Errorf("the record is %v, %v", rec, err)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -53,7 +54,7 @@ func changeSides(rec *storepb.Conversation, user string, now uint64, f func(own,
 	before := [2]*storepb.Side{proto.CloneOf(own), proto.CloneOf(other)}
 	f(own, other)
 	next := max(rec.ContactVersion+1, now*1000) // above all versions of a record that was lost
-	if !proto.Equal(ContactOf(own, other), ContactOf(before[0], before[1])) {
+	if !proto.Equal(ContactOf(own, other), ContactOf(before[0], before[1])) || own.FirstMs != before[0].FirstMs {
 		own.Version, rec.ContactVersion = next, next
 	}
 	if !proto.Equal(ContactOf(other, own), ContactOf(before[1], before[0])) {
@@ -97,13 +98,22 @@ const (
 	FirstClosed = 3 // they are withheld, from the first one on or since the user has refused them
 )
 
-// accept ends what the side s says about first messages. Who has written them lets the user see when they are online,
-// as anybody does who has written.
-func accept(rec *storepb.Conversation, s *storepb.Side) {
+// accept accepts messages that wait for the user of a side, or are withheld from them. head is that of the
+// conversation. Who has written the messages lets the user see when they are online, as anybody does who has written,
+// and learns nothing of the acceptance: the bound of what they write stays, and what was read up to head causes no
+// receipts.
+func accept(rec *storepb.Conversation, s *storepb.Side, head im.Seq) {
 	if s.First > FirstOpen {
 		rec.Wrote |= 1 << (1 - slices.Index(rec.Participants, s.User))
+		s.First, s.QuietTo = FirstOpen, uint64(head)
 	}
-	s.First, s.FirstCount = 0, 0 // FirstMs stays: the user's inbox has it, until an entry takes it away
+}
+
+// acquaint ends what the side s says about first messages: the user has written, or both are contacts. FirstMs stays:
+// the user's inbox has it, until an entry takes it away.
+func acquaint(rec *storepb.Conversation, s *storepb.Side, head im.Seq) {
+	accept(rec, s, head)
+	s.First, s.FirstCount = 0, 0
 }
 
 // refuse refuses the messages that wait for the user of a side.

@@ -66,8 +66,8 @@ type Cursor struct {
 }
 
 func cursorOf(r *storepb.Cursor) Cursor {
-	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos()), r.GetPrivate(),
-		im.Seq(r.GetShownDelivered()), im.Seq(r.GetShownRead())}
+	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos()),
+		r.GetPrivate(), im.Seq(r.GetShownDelivered()), im.Seq(r.GetShownRead())}
 }
 
 // record is c as it is stored.

@@ -104,6 +104,8 @@ func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
 	switch {
 	case v.user == "" || head.Flags&(perViewerFlags|store.RowEdit) == 0:
 		return stored, nil
+	case v.side >= 0 && head.Flags&(store.RowWithheld|store.RowEditWithheld) == 0 && hiddenOf(head).of(v.side) == 0:
+		return stored, nil
 	case v.side >= 0 && head.Flags&perViewerFlags != 0: // see below
 	case v.side < 0 && head.Flags&store.RowEdit != 0:
 		return v.members.seeEdit(v.user, stored)

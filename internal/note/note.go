@@ -44,7 +44,7 @@ type loaded interface {
 	Keep(n int32)
 
 	// Standing returns the head, and the other user of a direct conversation, if notes of u do not reach them.
-	Standing(u im.User) (head im.Seq, deaf im.User)
+	Standing(u im.User) (head im.Seq, unseenBy im.User)
 
 	// Audience returns the members, and a function that tells whether a user is a member and may
 	// read an entry.
@@ -152,8 +152,8 @@ func (n *Notes) changeLocked(c *conversation, w *waiting, read stored) (waits bo
 	}
 	s, u := n.stateLocked(c, w.Seq, w.User, read)
 	note, mine := s.newest, u.newest
-	head, deaf := c.Standing(w.User)
-	if err := s.apply(w.Change, u, cmp.Or(w.UnseenBy, deaf)); err != nil {
+	head, unseenBy := c.Standing(w.User)
+	if err := s.apply(w.Change, u, cmp.Or(w.UnseenBy, unseenBy)); err != nil {
 		return false, err
 	}
 	if w.unchanged = s.newest == note; w.unchanged && s.newest == s.stored {

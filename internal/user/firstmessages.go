@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -30,7 +31,9 @@ func (us *Users) SetFirstMessageRule(ctx context.Context, tenant string, f First
 	if err := f.check(); err != nil {
 		return TenantInfo{}, err
 	}
-	return us.changeTenant(ctx, tenant, func(rec *storepb.Tenant) { rec.FirstMessages = uint32(f) })
+	i, err := us.changeTenant(ctx, tenant, func(rec *storepb.Tenant) { rec.FirstMessages = uint32(f) })
+	us.firstRules.Clear()
+	return i, err
 }
 
 // SetFirstMessages sets the choice of a user. Codes: invalid, no_user, forbidden (the tenant has no rule).
@@ -48,10 +51,30 @@ func (us *Users) SetFirstMessages(ctx context.Context, a im.Account, f FirstMess
 		uint32(FirstClosed), "open, requests or closed")
 }
 
-// FirstMessageRule returns the rule of a tenant.
+// ruleKept is how long a node keeps the rule of a tenant, so that new conversations do not read it each time.
+const ruleKept = time.Second
+
+// firstRule is the rule of a tenant as it was read.
+type firstRule struct {
+	rule FirstMessages
+	read time.Time
+}
+
+// FirstMessageRule returns the rule of a tenant, as it was at most ruleKept ago.
 func (us *Users) FirstMessageRule(ctx context.Context, t im.Tenant) (FirstMessages, error) {
+	if v, ok := us.firstRules.Load(t); ok {
+		if r := v.(firstRule); us.now().Sub(r.read) < ruleKept { // as it is stored below
+			return r.rule, nil
+		}
+	}
+	read := us.now()
 	rec, err := us.tenantRecord(ctx, t)
-	return FirstMessages(rec.GetFirstMessages()), err
+	if err != nil {
+		return 0, err
+	}
+	r := firstRule{FirstMessages(rec.GetFirstMessages()), read}
+	us.firstRules.Store(t, r)
+	return r.rule, nil
 }
 
 // FirstMessagesOf returns what becomes of first messages to a user, as a number of FirstMessages. It reads the

@@ -31,6 +31,8 @@ type Users struct {
 
 	Passwords *password.Passwords
 
+	firstRules sync.Map // im.Tenant: firstRule
+
 	mu      sync.Mutex           // tier 0; guards the field below
 	tenants map[string]im.Tenant // those that this node has met; a number never changes
 }

@@ -65,7 +65,7 @@ func (c *core) mention(v *conv, e *petrelv1.Message) {
 		}
 		return
 	}
-	if e.Seq <= max(v.read, m.to) || !mentionsUser(e, c.meta.User) {
+	if e.Seq <= max(v.read, m.to) || !mentionsUser(e, c.meta.User) || c.firstMessages(v.peer) != "" {
 		return
 	}
 	if i, found := slices.BinarySearch(m.seqs, e.Seq); !found {

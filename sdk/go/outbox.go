@@ -183,9 +183,11 @@ func (c *core) kept(o *outgoing) {
 	c.out.woken = true
 }
 
-// discard removes a failed message from the outbox and the store. Other messages stay.
+// discard removes a message from the outbox and the store: a failed one, or one that waits because of a rate limit,
+// which is certainly not stored. Other messages stay. Spec: S-13.10.
 func (c *core) discard(o *outgoing) {
-	if c.sending[o.id] == o && o.failed() {
+	waits := !o.tried && o.lane.busy == 0 && CodeOf(o.err) == CodeRateLimited
+	if c.sending[o.id] == o && (o.failed() || waits) {
 		c.remove(o)
 		c.out.woken = true
 	}

@@ -206,8 +206,8 @@ var peopleRules = []rule{
 		name:  "accept-what-was-withdrawn",
 		holds: "an acceptance after the withdrawal makes no contact",
 		patches: []patch{{"internal/conv/contact.go", `if own.ContactMs == 0 && !asked {`, `if false {`}, {"internal/conv/contact.go", `		if asked {
-			makeContacts(rec, now)`, `		if true {
-			makeContacts(rec, now)`}},
+			makeContacts(rec, head, now)`, `		if true {
+			makeContacts(rec, head, now)`}},
 		guards: []guard{{"internal/conv", "^TestContactsMeetInOneOrder$"}},
 	},
 	{
@@ -339,13 +339,13 @@ var peopleRules = []rule{
 	{
 		name:    "contacts-are-strangers",
 		holds:   "a contact of the user is no stranger",
-		patches: []patch{{"internal/conv/firstmessage.go", `if first == 0 || sideOfUser(i.record, string(to)).GetContactMs() > 0 {`, `if first == 0 {`}},
+		patches: []patch{{"internal/conv/firstmessage.go", `if first == 0 || side.GetContactMs() > 0 ||`, `if first == 0 ||`}},
 		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
 	},
 	{
 		name:  "contact-without-acceptance",
 		holds: "who becomes a contact is no stranger",
-		patches: []patch{{"internal/conv/contact.go", `		accept(rec, s)
+		patches: []patch{{"internal/conv/contact.go", `		acquaint(rec, s, head)
 `, ``}},
 		guards: []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
 	},
@@ -417,5 +417,41 @@ var peopleRules = []rule{
 		holds:   "no sync lists a conversation because a user reads without showing it",
 		patches: []patch{{"internal/conv/sync.go", `hidden = hidden || private`, `_ = private`}},
 		guards:  []guard{{"internal/conv", "^TestPrivateReadingShowsNothing$"}},
+	},
+	{
+		name:    "the-asked-are-strangers",
+		holds:   "whom a user asks to be a contact is no stranger",
+		patches: []patch{{"internal/conv/firstmessage.go", ` || side.GetAskedMs() > 0 {`, ` {`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:    "requests-of-the-blocked",
+		holds:   "a blocked user makes no request by writing",
+		patches: []patch{{"internal/conv/firstmessage.go", `if first == FirstWaits && blocksOf(i.record, string(to)) {`, `if false {`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:    "an-acceptance-ends-the-bound",
+		holds:   "an acceptance without a word does not show by the bound",
+		patches: []patch{{"internal/conv/sides.go", `s.First, s.QuietTo = FirstOpen, uint64(head)`, `s.First, s.QuietTo = 0, uint64(head)`}},
+		guards:  []guard{{"internal/conv", "^TestFirstMessagesMeetAnswersInOneOrder$"}},
+	},
+	{
+		name:    "an-acceptance-shows-receipts",
+		holds:   "an acceptance without a word shows no receipts of what was read before",
+		patches: []patch{{"internal/conv/conversation.go", `!wrote && at.Read <= im.Seq(of.GetQuietTo())`, `!wrote && at.Read <= min(0, im.Seq(of.GetQuietTo()))`}},
+		guards:  []guard{{"internal/conv", "^TestAnAcceptanceWithoutAWordShowsNothing$"}},
+	},
+	{
+		name:    "entries-of-a-lost-record-stay",
+		holds:   "an acceptance replaces entries of a record that was lost",
+		patches: []patch{{"internal/conv/sides.go", ` || own.FirstMs != before[0].FirstMs {`, ` {`}},
+		guards:  []guard{{"internal/conv", "^TestAnAcceptanceReplacesEntriesOfALostRecord$"}},
+	},
+	{
+		name:    "an-acceptance-of-nothing",
+		holds:   "an acceptance leaves nothing where no conversation is",
+		patches: []patch{{"internal/conv/contact.go", `own.FirstMs == 0 && head > 0 {`, `own.FirstMs == 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestAnAcceptanceOfNothingLeavesNothing$"}},
 	},
 }

@@ -4,7 +4,7 @@ var personalRules = []rule{
 	{
 		name:    "delivered-to-strangers",
 		holds:   "a user who has neither written to another one nor read anything of theirs tells them nothing",
-		patches: []patch{{"internal/conv/conversation.go", `if at.Read == 0 && (side < 0 ||`, `if at.Delivered == 0 && (side < 0 ||`}},
+		patches: []patch{{"internal/conv/conversation.go", `!wrote && at.Read <= im.Seq`, `!wrote && at.Delivered <= im.Seq`}},
 		guards:  []guard{{"internal/conv", "^TestDeliveredAloneTellsStrangersNothing$"}},
 	},
 	{

@@ -77,6 +77,12 @@ var sdkRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestAContactIsTheSameUntilItChanges$"}},
 	},
 	{
+		name:    "mentions-of-strangers",
+		holds:   "a message of a stranger adds no mention while it waits",
+		patches: []patch{{"sdk/go/mention.go", ` || c.firstMessages(v.peer) != "" {`, ` {`}},
+		guards:  []guard{{"sdk/go", "^TestMessagesOfStrangersShowInTheirConversation$"}},
+	},
+	{
 		name:    "refused-messages-wait",
 		holds:   "a conversation whose messages were refused does not show them as waiting",
 		patches: []patch{{"sdk/go/settings.go", `case strings.HasSuffix(value, " "+wordRefused):`, `case false:`}},

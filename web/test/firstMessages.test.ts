@@ -1,7 +1,7 @@
 // Messages of strangers: the list of those that wait, and the answers to them.
 import { describe, test } from 'node:test'
 import assert from 'node:assert/strict'
-import { Person, suiteMs } from './browser.js'
+import { Person, suiteMs, until } from './browser.js'
 import { Server } from './server.js'
 import { Shared } from './shared.js'
 
@@ -18,6 +18,9 @@ describe('first messages', { timeout: suiteMs, concurrency: 3 }, () => {
     await Promise.all([ada.go('u/ben'), cleo.go('u/ben')])
     for (const text of ['one', 'two', 'three', 'four', 'five', 'six']) await ada.say(text)
     await ada.page.getByText('Waits for an answer').waitFor()
+    await ada.page.getByText('six', { exact: true }).last().click({ button: 'right' })
+    await ada.page.getByRole('menuitem', { name: 'Discard' }).click()
+    await ada.page.getByText('Waits for an answer').waitFor({ state: 'detached' })
     await cleo.say('buy my boat')
 
     await folder.getByText('2', { exact: true }).waitFor()
@@ -31,6 +34,7 @@ describe('first messages', { timeout: suiteMs, concurrency: 3 }, () => {
     await ben.page.getByText('cleo is not among your contacts').waitFor()
     await ben.page.getByRole('button', { name: 'Refuse' }).click()
     await ben.page.locator('.chat-row', { hasText: 'buy my boat' }).waitFor({ state: 'detached' })
+    await until('the chat is left', () => !ben.page.url().includes('/u/'))
     await ben.go('u/cleo')
     await ben.page.getByText('You have refused messages of cleo').waitFor()
     assert.equal(await ada.page.locator('.ticks-read').count(), 0)

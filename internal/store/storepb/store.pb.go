@@ -446,6 +446,7 @@ type Side struct {
 	First         uint32                 `protobuf:"varint,11,opt,name=first,proto3" json:"first,omitempty"`                             // what becomes of messages of the other one: conv.First*; 0: of all, what becomes of any message
 	FirstMs       uint64                 `protobuf:"varint,12,opt,name=first_ms,json=firstMs,proto3" json:"first_ms,omitempty"`          // when the other one wrote first
 	FirstCount    uint32                 `protobuf:"varint,13,opt,name=first_count,json=firstCount,proto3" json:"first_count,omitempty"` // entries of the other one since then
+	QuietTo       uint64                 `protobuf:"varint,14,opt,name=quiet_to,json=quietTo,proto3" json:"quiet_to,omitempty"`          // user accepted messages up to this seq without a word: until they write, receipts start above it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -560,6 +561,13 @@ func (x *Side) GetFirstMs() uint64 {
 func (x *Side) GetFirstCount() uint32 {
 	if x != nil {
 		return x.FirstCount
+	}
+	return 0
+}
+
+func (x *Side) GetQuietTo() uint64 {
+	if x != nil {
+		return x.QuietTo
 	}
 	return 0
 }
@@ -3807,7 +3815,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tdelivered\x18\x04 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\a \x01(\x04R\x04read\x12\x17\n" +
 	"\alast_ms\x18\x05 \x01(\x04R\x06lastMs\x12\x1b\n" +
-	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\xcc\x02\n" +
+	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\xe7\x02\n" +
 	"\x04Side\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
@@ -3824,7 +3832,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05first\x18\v \x01(\rR\x05first\x12\x19\n" +
 	"\bfirst_ms\x18\f \x01(\x04R\afirstMs\x12\x1f\n" +
 	"\vfirst_count\x18\r \x01(\rR\n" +
-	"firstCount\"]\n" +
+	"firstCount\x12\x19\n" +
+	"\bquiet_to\x18\x0e \x01(\x04R\aquietTo\"]\n" +
 	"\rContactChange\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03act\x18\x02 \x01(\rR\x03act\x12\x12\n" +

@@ -417,6 +417,11 @@ func (m *Side) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.QuietTo != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QuietTo))
+		i--
+		dAtA[i] = 0x70
+	}
 	if m.FirstCount != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstCount))
 		i--
@@ -3502,6 +3507,9 @@ func (m *Side) SizeVT() (n int) {
 	if m.FirstCount != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstCount))
 	}
+	if m.QuietTo != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.QuietTo))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5912,6 +5920,25 @@ func (m *Side) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.FirstCount |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuietTo", wireType)
+			}
+			m.QuietTo = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.QuietTo |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -14688,6 +14715,25 @@ func (m *Side) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.FirstCount |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuietTo", wireType)
+			}
+			m.QuietTo = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.QuietTo |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

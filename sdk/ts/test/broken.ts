@@ -94,6 +94,7 @@ export const broken: readonly Broken[] = [
   { clause: 'S-13.7', file: 'olderpages.ts', old: 'arrived(c, v.id, m)', new: '', vector: 'a message that is met in an older page is sent' },
   { clause: 'S-13.8', file: 'send.ts', old: 'else if (e.code === \'too_old\') settle(c, o, \'unknowable\')', new: 'else if (e.code === \'too_old\') settle(c, o, \'rejected\', fromWire(e))', vector: 'what nobody can tell any more is neither sent nor failed' },
   { clause: 'S-13.9', file: 'send.ts', old: 'o.error = fromWire(e)\ntouchOutgoing(c, o)', new: 'settle(c, o, \'rejected\', fromWire(e))', vector: 'what is not decided is sent again later and later' },
+  { clause: 'S-13.10', file: 'outbox.ts', old: '!isFailed(o) && (o.tried || o.lane.busy > 0', new: '!isFailed(o) && (o.lane.busy > 0', vector: 'a message that waits because of a rate limit can be discarded' },
   { clause: 'S-14.1', file: 'cursor.ts', old: 'const to = Math.min(Math.floor(seq), v.head)', new: 'const to = seq', vector: 'a read cursor shows at once and is told once a second' },
   { clause: 'S-14.2', file: 'cursor.ts', old: '&& v.slots.at(-1)?.entry.from !== c.meta.user)', new: ')', vector: 'what is held is told as delivered' },
   { clause: 'S-14.3', file: 'cursormoves.ts', old: 'v.cursors.moveAt = retryAt(c, f.error)', new: '{}', vector: 'a refused move is told again, or dropped' },

@@ -73,6 +73,7 @@ const rules: readonly Rule[] = [
   { file: 'core/contacts.ts', old: 'return { live: c.live, seq }', new: 'return { live: c.live, seq: seq + 99 }', guard: 'test/contacts.test.ts', by: 'older than an entry', clause: 'S-21.2' },
   { file: 'core/contacts.ts', old: 'if (!live || c.live !== live) return', new: 'void live', guard: 'test/contacts.test.ts', by: 'of another connection' },
   { file: 'contacts.ts', old: 'if (known && sameList(known.values, values) === known.values) return known.contact', new: 'void known', guard: 'test/contacts.test.ts', by: 'the same object until', clause: 'S-21.3' },
+  { file: 'core/mention.ts', old: " && !setting(c, '', v.peer, 'first_messages')", new: '', guard: 'test/contacts.test.ts', by: 'messages of a stranger' },
   { file: 'core/settings.ts', old: "? 'refused' : 'waiting'", new: "? 'waiting' : 'waiting'", guard: 'test/contacts.test.ts', by: 'messages of a stranger', clause: 'S-21.4' },
   { file: 'contacts.ts', old: 'this.#driver.apply((core) => contactAnswered(core, began, user, values))', new: 'void contactAnswered, void began', guard: 'test/contacts.test.ts', by: 'shows at once' },
   { file: 'tabs/hub.ts', old: ".filter(Boolean).at(-1) ?? ''", new: '[0]', guard: 'src/tabs/hub.test.ts', by: 'the watch is that of all' },

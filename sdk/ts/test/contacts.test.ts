@@ -127,6 +127,9 @@ describe('contacts', { timeout: 300_000 }, () => {
       server.set('bob', { first_messages: '1700000000000' })
       assert.equal(first(), 'waiting')
       assert.equal(users(contacts), '') // he is no contact
+      server.push({ events: { messages: [{ conv: 'd1', seq: '2', from: 'bob', clientMsgId: 'b2', timeMs: '1', text: '@alice', rel: { mentions: ['alice'] } }] } })
+      await idle()
+      assert.deepEqual(client.conversation('d1')?.mentions, [])
       const refused = contacts.refuseMessages('bob')
       await idle()
       server.give({ user: 'bob', messagesMs: '1700000000000', messagesRefused: true })

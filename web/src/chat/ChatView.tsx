@@ -1,4 +1,4 @@
-import type { Client, Conversation, Message } from '@petrel-im/sdk'
+import type { Client, Conversation, Message, Outgoing } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
@@ -34,7 +34,7 @@ const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
 const loadFirst = () => import('../parts.js').then((m) => m.FirstMessagesLine)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly text: string; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly outgoing: Outgoing; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** The view of a conversation: by its id, or the direct one with a user, even before its first message. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -85,7 +85,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       forward: (message) => setOpen({ kind: 'forward', message }),
       select: (message) => setSelection((is) => toggled(is ?? new Map(), message)),
       menu: (message, at) => setOpen({ kind: 'menu', message, at }),
-      waitingMenu: (text, at) => setOpen({ kind: 'waiting', text, at }),
+      waitingMenu: (outgoing, at) => setOpen({ kind: 'waiting', outgoing, at }),
       react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed, soon(client)).catch(said),
       whoReacted: (message) => setOpen({ kind: 'reacted', message }),
       thread: (root) => {
@@ -147,7 +147,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {thread > 0 && v && <Later key={thread} load={loadThread} onFailed={closeThread} of={{ conversation: v, root: thread, chat: peer ? `@${peer}` : conv, pending, intent: threadIntent, onIntent: setThreadIntent, control: threadComposer, onClose: closeThread }} />}
         {selection && v && <Later load={loadBar} onFailed={endSelection} of={{ selection, conversation: v, onEnd: endSelection }} />}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onHide={(message) => setOpen({ kind: 'hide', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
-        {open?.kind === 'waiting' && <WaitingMenu text={open.text} at={open.at} onClose={closeMenu} />}
+        {open?.kind === 'waiting' && <WaitingMenu outgoing={open.outgoing} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <Later load={loadDate} onFailed={close} of={{ ms: open.ms, onChoose: (ms: number) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }, onClose: close }} />}
         {open?.kind === 'recall' && <Later load={loadConfirm} onFailed={close} of={{ text: t('recallQuestion'), yes: 'recall', act: () => client.recall(open.message.conv, open.message.seq).then(() => {}), onClose: close }} />}
         {open?.kind === 'hide' && <Later load={loadConfirm} onFailed={close} of={{ text: t('hideQuestion', { n: 1 }), yes: 'hide', act: () => hide([open.message]), onClose: close }} />}

@@ -125,7 +125,7 @@ export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, fi
   const mentions = useMemo(() => mentionsIn(draft.mentions, draft.mentionAll), [draft])
   const [near, setNear] = useState(false)
   const open = (at: MenuPlace): void => {
-    if (text !== undefined) actions.waitingMenu(text, at)
+    if (text !== undefined) actions.waitingMenu(o, at)
   }
   const clicked = (e: MouseEvent<HTMLElement>): void => {
     if (text === undefined || selectedText(e.currentTarget) !== '') return

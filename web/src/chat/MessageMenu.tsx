@@ -1,4 +1,4 @@
-import type { Conversation, Message } from '@petrel-im/sdk'
+import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import type { ReactElement } from 'react'
 import { Icon, Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
@@ -62,11 +62,17 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
 
 /**
  * The menu of a pending message. It has no recall: the message may be on the server already, or be sent at any
- * moment, and nobody can take it back before it is stored.
+ * moment, and nobody can take it back before it is stored. One that waits because of a rate limit can be discarded.
  */
-export function WaitingMenu({ text, at, onClose }: { readonly text: string; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
+export function WaitingMenu({ outgoing: { draft, error, state, id }, at, onClose }: { readonly outgoing: Outgoing; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
-  return <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}><CopyItem text={text} /></Menu>
+  const client = useClient()
+  return (
+    <Menu at={at} label={t('messageMenu')} onSheet={(top) => lift(at.of, top)} onClose={onClose}>
+      <CopyItem text={draft.text ?? draft.edit?.text ?? ''} />
+      {state === 'sending' && error?.code === 'rate_limited' && <MenuItem icon="trash" danger onSelect={() => client.discard(id)}>{t('discard')}</MenuItem>}
+    </Menu>
+  )
 }
 
 function CopyItem({ text }: { readonly text: string }): ReactElement {

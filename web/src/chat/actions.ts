@@ -10,7 +10,7 @@ export interface ChatActions {
   readonly thread: (root: number) => void // opens the thread
   readonly select: (m: Message) => void // selects or deselects
   readonly menu: (m: Message, at: MenuPlace) => void
-  readonly waitingMenu: (text: string, at: MenuPlace) => void // for a pending message
+  readonly waitingMenu: (o: Outgoing, at: MenuPlace) => void // for a pending message
   readonly react: (m: Message, emoji: string, removed: boolean) => void
   readonly whoReacted: (m: Message) => void
   readonly jumpTo: (seq: number) => void // or shows why it cannot

@@ -9,7 +9,7 @@ export function isListed(v: Conversation): boolean {
 
 /** Whether the messages of a conversation wait for the person to accept them. */
 export function isRequest(v: Conversation): boolean {
-  return v.known && v.personal.firstMessages === 'waiting'
+  return v.known && v.personal.firstMessages === 'waiting' && !v.personal.blocked
 }
 
 /**

@@ -2,6 +2,7 @@ import { touch } from './conversation.js'
 import { move, prune } from './cursor.js'
 import type { Entry } from './frames.js'
 import { offers } from './request.js'
+import { setting } from './settings.js'
 import type { Conv, Core } from './state.js'
 
 /** Whether an entry mentions a user: it names them, or all members. Spec: P-5.13. */
@@ -38,7 +39,7 @@ export function mention(c: Core, v: Conv, m: Entry): void {
     if (!known.includes(target)) return
     v.mentions.seqs = known.filter((q) => q !== target)
     touch(c, v)
-  } else if (mayMention(v, m.seq) && mentionsUser(m, c.meta.user)) {
+  } else if (mayMention(v, m.seq) && mentionsUser(m, c.meta.user) && !setting(c, '', v.peer, 'first_messages')) {
     v.mentions.seqs = ascending([...known, m.seq])
     touch(c, v)
   }

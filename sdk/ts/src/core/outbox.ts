@@ -52,10 +52,13 @@ export function lost(c: Core, id: string): void {
   if (o) remove(c, o)
 }
 
-/** Drops a failed message, which is then no longer shown. */
+/**
+ * Drops a message, which is then no longer shown: a failed one, or one that waits because of a rate limit, which is
+ * certainly not stored. Spec: S-13.10.
+ */
 export function discard(c: Core, id: string): void {
   const o = c.outbox.sending.get(id)
-  if (!o || !isFailed(o)) return
+  if (!o || !isFailed(o) && (o.tried || o.lane.busy > 0 || o.error?.code !== 'rate_limited')) return
   put(c, outgoingKey(id), null)
   remove(c, o)
 }
