@@ -32,6 +32,7 @@ const (
 	CodeNoTarget           Code = "no_target"            // the target is not a message that this can be done to
 	CodeFrozen             Code = "frozen"               // an operator lets nobody write in this conversation
 	CodeTooLate            Code = "too_late"             // the time in which this may be done is over
+	CodeMuted              Code = "muted"                // an operator lets this user write nothing for some time
 	CodeBehind             Code = "behind"               // there are too many entries above after to search all of them for the message
 	CodeAfterAhead         Code = "after_ahead"          // after is above the head of the conversation
 	CodeTooOld             Code = "too_old"              // retention has removed what would tell whether this message was stored
@@ -45,10 +46,14 @@ const (
 	CodeUnsupported        Code = "unsupported"          // this server does not offer this frame or this capability
 	CodeBadToken           Code = "bad_token"            // the sync token was not made by this server
 	CodeBadCredentials     Code = "bad_credentials"      // the user or the password or the JWT is wrong
+	CodeAccountLeaving     Code = "account_leaving"      // the user has deleted this account
 	CodeUserExists         Code = "user_exists"          // the user id is taken
 	CodeHandleTaken        Code = "handle_taken"         // another user has this handle
 	CodeNoContact          Code = "no_contact"           // there is no such contact or request
 	CodeTooManyContacts    Code = "too_many_contacts"    // a user has no room for more contacts or requests
+	CodeTooManyReports     Code = "too_many_reports"     // the operators have too many open reports
+	CodeNoReport           Code = "no_report"            // there is no such report
+	CodeReportClosed       Code = "report_closed"        // the report is closed already
 	CodeWeakPassword       Code = "weak_password"        // the password is too short or too long or easy to guess
 	CodeRefreshReused      Code = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           Code = "no_device"            // there is no such device
@@ -90,6 +95,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeNoTarget:           {Text: "the target is not a message that this can be done to", Hint: "look it up in the history", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-5.3"},
 	CodeFrozen:             {Text: "an operator lets nobody write in this conversation", Hint: "ask the operator of the server", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-8.12"},
 	CodeTooLate:            {Text: "the time in which this may be done is over", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-5.6"},
+	CodeMuted:              {Text: "an operator lets this user write nothing for some time", Hint: "the user may write again after retry_after_ms", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-14.24"},
 	CodeBehind:             {Text: "there are too many entries above after to search all of them for the message", Hint: "read the history from after up to the head in this error and send the message with that head as after if it is not there", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
 	CodeAfterAhead:         {Text: "after is above the head of the conversation", Hint: "look for the message in the history and send it with the head in this error as after if it is not there", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
 	CodeTooOld:             {Text: "retention has removed what would tell whether this message was stored", Hint: "show that nobody can tell whether the message was stored", Settled: false, Retryable: false, HTTP: 410, Close: 0, Reconnect: false, Clause: "P-4.8"},
@@ -103,10 +109,14 @@ var catalogue = map[Code]CodeInfo{
 	CodeUnsupported:        {Text: "this server does not offer this frame or this capability", Hint: "the welcome lists the capabilities", Settled: true, Retryable: false, HTTP: 501, Close: 0, Reconnect: false, Clause: "P-2.6"},
 	CodeBadToken:           {Text: "the sync token was not made by this server", Hint: "sync with an empty token", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-6.2"},
 	CodeBadCredentials:     {Text: "the user or the password or the JWT is wrong", Hint: "check them and try again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.2"},
+	CodeAccountLeaving:     {Text: "the user has deleted this account", Hint: "for retry_after_ms a login with restore takes that back", Settled: false, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-14.26"},
 	CodeUserExists:         {Text: "the user id is taken", Hint: "choose another one or log in", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-11.1"},
 	CodeHandleTaken:        {Text: "another user has this handle", Hint: "choose another one", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-14.1"},
 	CodeNoContact:          {Text: "there is no such contact or request", Hint: "sync and look again", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-14.8"},
 	CodeTooManyContacts:    {Text: "a user has no room for more contacts or requests", Hint: "remove contacts or withdraw requests", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-14.9"},
+	CodeTooManyReports:     {Text: "the operators have too many open reports", Hint: "try again later", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-14.21"},
+	CodeNoReport:           {Text: "there is no such report", Hint: "list the reports", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-14.22"},
+	CodeReportClosed:       {Text: "the report is closed already", Hint: "read it again to see what was done", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-14.23"},
 	CodeWeakPassword:       {Text: "the password is too short or too long or easy to guess", Hint: "choose another one", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-11.1"},
 	CodeRefreshReused:      {Text: "the refresh token was used before and all tokens of the device are void now", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.3"},
 	CodeNoDevice:           {Text: "there is no such device", Hint: "list the devices", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-11.5"},

@@ -32,6 +32,7 @@ const (
 	CodeNoTarget           = "no_target"            // the target is not a message that this can be done to
 	CodeFrozen             = "frozen"               // an operator lets nobody write in this conversation
 	CodeTooLate            = "too_late"             // the time in which this may be done is over
+	CodeMuted              = "muted"                // an operator lets this user write nothing for some time
 	CodeBehind             = "behind"               // there are too many entries above after to search all of them for the message
 	CodeAfterAhead         = "after_ahead"          // after is above the head of the conversation
 	CodeTooOld             = "too_old"              // retention has removed what would tell whether this message was stored
@@ -45,10 +46,14 @@ const (
 	CodeUnsupported        = "unsupported"          // this server does not offer this frame or this capability
 	CodeBadToken           = "bad_token"            // the sync token was not made by this server
 	CodeBadCredentials     = "bad_credentials"      // the user or the password or the JWT is wrong
+	CodeAccountLeaving     = "account_leaving"      // the user has deleted this account
 	CodeUserExists         = "user_exists"          // the user id is taken
 	CodeHandleTaken        = "handle_taken"         // another user has this handle
 	CodeNoContact          = "no_contact"           // there is no such contact or request
 	CodeTooManyContacts    = "too_many_contacts"    // a user has no room for more contacts or requests
+	CodeTooManyReports     = "too_many_reports"     // the operators have too many open reports
+	CodeNoReport           = "no_report"            // there is no such report
+	CodeReportClosed       = "report_closed"        // the report is closed already
 	CodeWeakPassword       = "weak_password"        // the password is too short or too long or easy to guess
 	CodeRefreshReused      = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           = "no_device"            // there is no such device

@@ -84,8 +84,8 @@ type Send struct {
 	Refusal       *petrelv1.Error        `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`                 // of a forward: why it may not copy it, unless it is stored already
 	Block         *storepb.Block         `protobuf:"bytes,11,opt,name=block,proto3" json:"block,omitempty"`                     // instead of an entry: a user of the direct conversation blocks the other one
 	Contact       *storepb.ContactChange `protobuf:"bytes,13,opt,name=contact,proto3" json:"contact,omitempty"`                 // instead of an entry: a change of contacts
-	BackEnd       bool                   `protobuf:"varint,14,opt,name=back_end,json=backEnd,proto3" json:"back_end,omitempty"` // the back end sends it for a user
 	Tried         bool                   `protobuf:"varint,12,opt,name=tried,proto3" json:"tried,omitempty"`                    // an owner may have decided it before
+	MutedMs       uint64                 `protobuf:"varint,20,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"` // its sender may not write before this time
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -204,18 +204,18 @@ func (x *Send) GetContact() *storepb.ContactChange {
 	return nil
 }
 
-func (x *Send) GetBackEnd() bool {
-	if x != nil {
-		return x.BackEnd
-	}
-	return false
-}
-
 func (x *Send) GetTried() bool {
 	if x != nil {
 		return x.Tried
 	}
 	return false
+}
+
+func (x *Send) GetMutedMs() uint64 {
+	if x != nil {
+		return x.MutedMs
+	}
+	return 0
 }
 
 // NotOwner gives sends back: nothing was decided about them.
@@ -592,9 +592,9 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\arefusal\x18\n" +
 	" \x01(\v2\x10.petrel.v1.ErrorR\arefusal\x12,\n" +
 	"\x05block\x18\v \x01(\v2\x16.petrel.store.v1.BlockR\x05block\x128\n" +
-	"\acontact\x18\r \x01(\v2\x1e.petrel.store.v1.ContactChangeR\acontact\x12\x19\n" +
-	"\bback_end\x18\x0e \x01(\bR\abackEnd\x12\x14\n" +
-	"\x05tried\x18\f \x01(\bR\x05tried\"d\n" +
+	"\acontact\x18\r \x01(\v2\x1e.petrel.store.v1.ContactChangeR\acontact\x12\x14\n" +
+	"\x05tried\x18\f \x01(\bR\x05tried\x12\x19\n" +
+	"\bmuted_ms\x18\x14 \x01(\x04R\amutedMs\"d\n" +
 	"\bNotOwner\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x18\n" +
 	"\atickets\x18\x02 \x03(\x04R\atickets\x12\x14\n" +

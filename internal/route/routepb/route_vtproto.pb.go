@@ -98,15 +98,12 @@ func (m *Send) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.BackEnd {
+	if m.MutedMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MutedMs))
 		i--
-		if m.BackEnd {
-			dAtA[i] = 1
-		} else {
-			dAtA[i] = 0
-		}
+		dAtA[i] = 0x1
 		i--
-		dAtA[i] = 0x70
+		dAtA[i] = 0xa0
 	}
 	if m.Contact != nil {
 		if vtmsg, ok := interface{}(m.Contact).(interface {
@@ -707,8 +704,8 @@ func (m *Send) SizeVT() (n int) {
 		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	if m.BackEnd {
-		n += 2
+	if m.MutedMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.MutedMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -1383,11 +1380,11 @@ func (m *Send) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			iNdEx = postIndex
-		case 14:
+		case 20:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field BackEnd", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field MutedMs", wireType)
 			}
-			var v int
+			m.MutedMs = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -1397,12 +1394,11 @@ func (m *Send) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				v |= int(b&0x7F) << shift
+				m.MutedMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
-			m.BackEnd = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -2835,11 +2831,11 @@ func (m *Send) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			iNdEx = postIndex
-		case 14:
+		case 20:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field BackEnd", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field MutedMs", wireType)
 			}
-			var v int
+			m.MutedMs = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -2849,12 +2845,11 @@ func (m *Send) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				v |= int(b&0x7F) << shift
+				m.MutedMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
-			m.BackEnd = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

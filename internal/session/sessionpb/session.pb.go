@@ -199,7 +199,60 @@ func (x *Close) GetDevice() *Close_Device {
 	return nil
 }
 
-// Closed is the answer to Close.
+// Mute tells a node until when the user of sessions there is muted. A node that does not get it learns it by a recheck.
+type Mute struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	UntilMs       uint64                 `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // 0: the user may write
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mute) Reset() {
+	*x = Mute{}
+	mi := &file_petrel_session_v1_session_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mute) ProtoMessage() {}
+
+func (x *Mute) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_session_v1_session_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mute.ProtoReflect.Descriptor instead.
+func (*Mute) Descriptor() ([]byte, []int) {
+	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Mute) GetAccount() *Account {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+func (x *Mute) GetUntilMs() uint64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+// Closed is the answer to Close and Mute.
 type Closed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // how many there were
@@ -209,7 +262,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_petrel_session_v1_session_proto_msgTypes[3]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -221,7 +274,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_session_v1_session_proto_msgTypes[3]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -234,7 +287,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Closed) GetSessions() uint32 {
@@ -254,7 +307,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_petrel_session_v1_session_proto_msgTypes[4]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +319,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_session_v1_session_proto_msgTypes[4]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +332,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Count) GetAccount() *Account {
@@ -299,7 +352,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_petrel_session_v1_session_proto_msgTypes[5]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -311,7 +364,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_session_v1_session_proto_msgTypes[5]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -324,7 +377,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Counts) GetDevices() []*Counts_Device {
@@ -346,7 +399,7 @@ type Close_Device struct {
 
 func (x *Close_Device) Reset() {
 	*x = Close_Device{}
-	mi := &file_petrel_session_v1_session_proto_msgTypes[6]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +411,7 @@ func (x *Close_Device) String() string {
 func (*Close_Device) ProtoMessage() {}
 
 func (x *Close_Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_session_v1_session_proto_msgTypes[6]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +451,7 @@ type Counts_Device struct {
 
 func (x *Counts_Device) Reset() {
 	*x = Counts_Device{}
-	mi := &file_petrel_session_v1_session_proto_msgTypes[7]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +463,7 @@ func (x *Counts_Device) String() string {
 func (*Counts_Device) ProtoMessage() {}
 
 func (x *Counts_Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_session_v1_session_proto_msgTypes[7]
+	mi := &file_petrel_session_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +476,7 @@ func (x *Counts_Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts_Device.ProtoReflect.Descriptor instead.
 func (*Counts_Device) Descriptor() ([]byte, []int) {
-	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{5, 0}
+	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{6, 0}
 }
 
 func (x *Counts_Device) GetId() string {
@@ -458,7 +511,10 @@ const file_petrel_session_v1_session_proto_rawDesc = "" +
 	"\x06device\x18\x03 \x01(\v2\x1f.petrel.session.v1.Close.DeviceR\x06device\x1a.\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05below\x18\x02 \x01(\x04R\x05below\"$\n" +
+	"\x05below\x18\x02 \x01(\x04R\x05below\"W\n" +
+	"\x04Mute\x124\n" +
+	"\aaccount\x18\x01 \x01(\v2\x1a.petrel.session.v1.AccountR\aaccount\x12\x19\n" +
+	"\buntil_ms\x18\x02 \x01(\x04R\auntilMs\"$\n" +
 	"\x06Closed\x12\x1a\n" +
 	"\bsessions\x18\x01 \x01(\rR\bsessions\"=\n" +
 	"\x05Count\x124\n" +
@@ -481,28 +537,30 @@ func file_petrel_session_v1_session_proto_rawDescGZIP() []byte {
 	return file_petrel_session_v1_session_proto_rawDescData
 }
 
-var file_petrel_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_petrel_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_petrel_session_v1_session_proto_goTypes = []any{
 	(*Account)(nil),       // 0: petrel.session.v1.Account
 	(*Revocations)(nil),   // 1: petrel.session.v1.Revocations
 	(*Close)(nil),         // 2: petrel.session.v1.Close
-	(*Closed)(nil),        // 3: petrel.session.v1.Closed
-	(*Count)(nil),         // 4: petrel.session.v1.Count
-	(*Counts)(nil),        // 5: petrel.session.v1.Counts
-	(*Close_Device)(nil),  // 6: petrel.session.v1.Close.Device
-	(*Counts_Device)(nil), // 7: petrel.session.v1.Counts.Device
+	(*Mute)(nil),          // 3: petrel.session.v1.Mute
+	(*Closed)(nil),        // 4: petrel.session.v1.Closed
+	(*Count)(nil),         // 5: petrel.session.v1.Count
+	(*Counts)(nil),        // 6: petrel.session.v1.Counts
+	(*Close_Device)(nil),  // 7: petrel.session.v1.Close.Device
+	(*Counts_Device)(nil), // 8: petrel.session.v1.Counts.Device
 }
 var file_petrel_session_v1_session_proto_depIdxs = []int32{
 	0, // 0: petrel.session.v1.Revocations.recheck:type_name -> petrel.session.v1.Account
 	0, // 1: petrel.session.v1.Close.account:type_name -> petrel.session.v1.Account
-	6, // 2: petrel.session.v1.Close.device:type_name -> petrel.session.v1.Close.Device
-	0, // 3: petrel.session.v1.Count.account:type_name -> petrel.session.v1.Account
-	7, // 4: petrel.session.v1.Counts.devices:type_name -> petrel.session.v1.Counts.Device
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	7, // 2: petrel.session.v1.Close.device:type_name -> petrel.session.v1.Close.Device
+	0, // 3: petrel.session.v1.Mute.account:type_name -> petrel.session.v1.Account
+	0, // 4: petrel.session.v1.Count.account:type_name -> petrel.session.v1.Account
+	8, // 5: petrel.session.v1.Counts.devices:type_name -> petrel.session.v1.Counts.Device
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_petrel_session_v1_session_proto_init() }
@@ -516,7 +574,7 @@ func file_petrel_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_session_v1_session_proto_rawDesc), len(file_petrel_session_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

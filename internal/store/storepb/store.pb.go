@@ -435,18 +435,15 @@ func (x *Block) GetOnlineMs() uint64 {
 type Side struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	ContactMs     uint64                 `protobuf:"varint,2,opt,name=contact_ms,json=contactMs,proto3" json:"contact_ms,omitempty"`     // since when user has the other one as a contact; 0: user has not
-	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                             // what user calls the other one
-	AskedMs       uint64                 `protobuf:"varint,4,opt,name=asked_ms,json=askedMs,proto3" json:"asked_ms,omitempty"`           // when user asked; 0: no request waits
-	Greeting      string                 `protobuf:"bytes,5,opt,name=greeting,proto3" json:"greeting,omitempty"`                         // of the request
-	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"`                            // the other one does not see the request: they have refused it, or block user
-	RefusedMs     uint64                 `protobuf:"varint,7,opt,name=refused_ms,json=refusedMs,proto3" json:"refused_ms,omitempty"`     // when user refused a request of the other one last
-	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`                          // contact_version of the last change that user sees
-	WithdrewMs    uint64                 `protobuf:"varint,9,opt,name=withdrew_ms,json=withdrewMs,proto3" json:"withdrew_ms,omitempty"`  // when user withdrew a request last
-	First         uint32                 `protobuf:"varint,11,opt,name=first,proto3" json:"first,omitempty"`                             // what becomes of messages of the other one: conv.First*; 0: of all, what becomes of any message
-	FirstMs       uint64                 `protobuf:"varint,12,opt,name=first_ms,json=firstMs,proto3" json:"first_ms,omitempty"`          // when the other one wrote first
-	FirstCount    uint32                 `protobuf:"varint,13,opt,name=first_count,json=firstCount,proto3" json:"first_count,omitempty"` // entries of the other one since then
-	QuietTo       uint64                 `protobuf:"varint,14,opt,name=quiet_to,json=quietTo,proto3" json:"quiet_to,omitempty"`          // user accepted messages up to this seq without a word: until they write, receipts start above it
+	ContactMs     uint64                 `protobuf:"varint,2,opt,name=contact_ms,json=contactMs,proto3" json:"contact_ms,omitempty"`    // since when user has the other one as a contact; 0: user has not
+	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                            // what user calls the other one
+	AskedMs       uint64                 `protobuf:"varint,4,opt,name=asked_ms,json=askedMs,proto3" json:"asked_ms,omitempty"`          // when user asked; 0: no request waits
+	Greeting      string                 `protobuf:"bytes,5,opt,name=greeting,proto3" json:"greeting,omitempty"`                        // of the request
+	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"`                           // the other one does not see the request: they have refused it, or block user
+	RefusedMs     uint64                 `protobuf:"varint,7,opt,name=refused_ms,json=refusedMs,proto3" json:"refused_ms,omitempty"`    // when user refused a request of the other one last
+	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`                         // contact_version of the last change that user sees
+	WithdrewMs    uint64                 `protobuf:"varint,9,opt,name=withdrew_ms,json=withdrewMs,proto3" json:"withdrew_ms,omitempty"` // when user withdrew a request last
+	AskedBack     bool                   `protobuf:"varint,10,opt,name=asked_back,json=askedBack,proto3" json:"asked_back,omitempty"`   // user has blocked the other one since they became contacts: they come back by a request only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,32 +541,11 @@ func (x *Side) GetWithdrewMs() uint64 {
 	return 0
 }
 
-func (x *Side) GetFirst() uint32 {
+func (x *Side) GetAskedBack() bool {
 	if x != nil {
-		return x.First
+		return x.AskedBack
 	}
-	return 0
-}
-
-func (x *Side) GetFirstMs() uint64 {
-	if x != nil {
-		return x.FirstMs
-	}
-	return 0
-}
-
-func (x *Side) GetFirstCount() uint32 {
-	if x != nil {
-		return x.FirstCount
-	}
-	return 0
-}
-
-func (x *Side) GetQuietTo() uint64 {
-	if x != nil {
-		return x.QuietTo
-	}
-	return 0
+	return false
 }
 
 // ContactChange changes the sides of a direct conversation.
@@ -766,16 +742,13 @@ func (x *Stay) GetTo() uint64 {
 
 // Cursor is one user's place in a conversation.
 type Cursor struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Delivered      uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
-	Read           uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
-	ChangedPos     uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
-	Counted        uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at read
-	Private        bool                   `protobuf:"varint,5,opt,name=private,proto3" json:"private,omitempty"` // others see the next two instead of delivered and read
-	ShownDelivered uint64                 `protobuf:"varint,6,opt,name=shown_delivered,json=shownDelivered,proto3" json:"shown_delivered,omitempty"`
-	ShownRead      uint64                 `protobuf:"varint,7,opt,name=shown_read,json=shownRead,proto3" json:"shown_read,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
+	ChangedPos    uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
+	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cursor) Reset() {
@@ -832,27 +805,6 @@ func (x *Cursor) GetChangedPos() uint64 {
 func (x *Cursor) GetCounted() uint64 {
 	if x != nil {
 		return x.Counted
-	}
-	return 0
-}
-
-func (x *Cursor) GetPrivate() bool {
-	if x != nil {
-		return x.Private
-	}
-	return false
-}
-
-func (x *Cursor) GetShownDelivered() uint64 {
-	if x != nil {
-		return x.ShownDelivered
-	}
-	return 0
-}
-
-func (x *Cursor) GetShownRead() uint64 {
-	if x != nil {
-		return x.ShownRead
 	}
 	return 0
 }
@@ -1339,10 +1291,10 @@ type Tenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Registration  uint32                 `protobuf:"varint,3,opt,name=registration,proto3" json:"registration,omitempty"`                        // petrel.v1.Registration; 0: as the configuration says
-	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`             // nobody registers an id that reads as one that exists
-	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                   // fields of profiles that only the back end changes, ascending
-	FirstMessages uint32                 `protobuf:"varint,6,opt,name=first_messages,json=firstMessages,proto3" json:"first_messages,omitempty"` // petrel.v1.FirstMessages; 0: no rule
+	Registration  uint32                 `protobuf:"varint,3,opt,name=registration,proto3" json:"registration,omitempty"`                         // petrel.v1.Registration; 0: as the configuration says
+	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`              // nobody registers an id that reads as one that exists
+	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                    // fields of profiles that only the back end changes, ascending
+	ReportContext uint32                 `protobuf:"varint,10,opt,name=report_context,json=reportContext,proto3" json:"report_context,omitempty"` // messages that a report keeps beside the reported one, and 1 more; 0: the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1412,9 +1364,9 @@ func (x *Tenant) GetManaged() []string {
 	return nil
 }
 
-func (x *Tenant) GetFirstMessages() uint32 {
+func (x *Tenant) GetReportContext() uint32 {
 	if x != nil {
-		return x.FirstMessages
+		return x.ReportContext
 	}
 	return 0
 }
@@ -1487,10 +1439,11 @@ type User struct {
 	ForwardPolicy  uint32                 `protobuf:"varint,11,opt,name=forward_policy,json=forwardPolicy,proto3" json:"forward_policy,omitempty"`    // petrel.v1.ForwardPolicy: whether forwards name the user; 0: they do
 	PresencePolicy uint32                 `protobuf:"varint,14,opt,name=presence_policy,json=presencePolicy,proto3" json:"presence_policy,omitempty"` // petrel.v1.PresencePolicy: who may see when the user is online; 0: peers
 	About          string                 `protobuf:"bytes,15,opt,name=about,proto3" json:"about,omitempty"`
-	Handle         string                 `protobuf:"bytes,16,opt,name=handle,proto3" json:"handle,omitempty"`                                     // the table Handles has it too
-	Fields         []*ProfileField        `protobuf:"bytes,17,rep,name=fields,proto3" json:"fields,omitempty"`                                     // ascending by name
-	Visibility     []*FieldVisibility     `protobuf:"bytes,18,rep,name=visibility,proto3" json:"visibility,omitempty"`                             // ascending by field
-	FirstMessages  uint32                 `protobuf:"varint,19,opt,name=first_messages,json=firstMessages,proto3" json:"first_messages,omitempty"` // petrel.v1.FirstMessages; 0: as the tenant says
+	Handle         string                 `protobuf:"bytes,16,opt,name=handle,proto3" json:"handle,omitempty"`                         // the table Handles has it too
+	Fields         []*ProfileField        `protobuf:"bytes,17,rep,name=fields,proto3" json:"fields,omitempty"`                         // ascending by name
+	Visibility     []*FieldVisibility     `protobuf:"bytes,18,rep,name=visibility,proto3" json:"visibility,omitempty"`                 // ascending by field
+	MutedMs        uint64                 `protobuf:"varint,30,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"`       // the user writes nothing before this time; the records of the devices have it too
+	LeavingMs      uint64                 `protobuf:"varint,31,opt,name=leaving_ms,json=leavingMs,proto3" json:"leaving_ms,omitempty"` // when the user deleted the account: nobody logs in to it; 0: never, or it was restored
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1637,9 +1590,16 @@ func (x *User) GetVisibility() []*FieldVisibility {
 	return nil
 }
 
-func (x *User) GetFirstMessages() uint32 {
+func (x *User) GetMutedMs() uint64 {
 	if x != nil {
-		return x.FirstMessages
+		return x.MutedMs
+	}
+	return 0
+}
+
+func (x *User) GetLeavingMs() uint64 {
+	if x != nil {
+		return x.LeavingMs
 	}
 	return 0
 }
@@ -1762,8 +1722,9 @@ type Device struct {
 	Refresh          []byte                 `protobuf:"bytes,8,opt,name=refresh,proto3" json:"refresh,omitempty"`    // SHA-256 of the refresh token that works
 	Spent            []byte                 `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`        // of the one before it; its use voids the device
 	RefreshExpiresMs uint64                 `protobuf:"varint,10,opt,name=refresh_expires_ms,json=refreshExpiresMs,proto3" json:"refresh_expires_ms,omitempty"`
-	Access           []*Access              `protobuf:"bytes,11,rep,name=access,proto3" json:"access,omitempty"`                  // oldest first, at most 16; deleted with the next login
-	LoginId          []byte                 `protobuf:"bytes,12,opt,name=login_id,json=loginId,proto3" json:"login_id,omitempty"` // 8 random bytes, drawn with each login; its refresh tokens have them
+	Access           []*Access              `protobuf:"bytes,11,rep,name=access,proto3" json:"access,omitempty"`                   // oldest first, at most 16; deleted with the next login
+	LoginId          []byte                 `protobuf:"bytes,12,opt,name=login_id,json=loginId,proto3" json:"login_id,omitempty"`  // 8 random bytes, drawn with each login; its refresh tokens have them
+	MutedMs          uint64                 `protobuf:"varint,20,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"` // as that of the user: a recheck of a session reads only the device
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1880,6 +1841,13 @@ func (x *Device) GetLoginId() []byte {
 		return x.LoginId
 	}
 	return nil
+}
+
+func (x *Device) GetMutedMs() uint64 {
+	if x != nil {
+		return x.MutedMs
+	}
+	return 0
 }
 
 // Access is an access token of a device.
@@ -2441,6 +2409,306 @@ func (x *Backup) GetFault() string {
 	return ""
 }
 
+// Report is what a user has reported to the operators. Package report says under which keys it is stored.
+type Report struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reporter      string                 `protobuf:"bytes,1,opt,name=reporter,proto3" json:"reporter,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"` // who is reported: of a message, its author
+	Conv          []byte                 `protobuf:"bytes,3,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes; empty: a user is reported
+	Seq           uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
+	Reason        uint32                 `protobuf:"varint,5,opt,name=reason,proto3" json:"reason,omitempty"` // petrel.v1.ReportReason
+	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	TimeMs        uint64                 `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	ClosedMs      uint64                 `protobuf:"varint,8,opt,name=closed_ms,json=closedMs,proto3" json:"closed_ms,omitempty"` // 0: open
+	Action        uint32                 `protobuf:"varint,9,opt,name=action,proto3" json:"action,omitempty"`                     // petrel.v1.ReportAction that closed it
+	Notes         []*ReportNote          `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`                       // oldest first, at most 50
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report) Reset() {
+	*x = Report{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report) ProtoMessage() {}
+
+func (x *Report) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report.ProtoReflect.Descriptor instead.
+func (*Report) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Report) GetReporter() string {
+	if x != nil {
+		return x.Reporter
+	}
+	return ""
+}
+
+func (x *Report) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Report) GetConv() []byte {
+	if x != nil {
+		return x.Conv
+	}
+	return nil
+}
+
+func (x *Report) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Report) GetReason() uint32 {
+	if x != nil {
+		return x.Reason
+	}
+	return 0
+}
+
+func (x *Report) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Report) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Report) GetClosedMs() uint64 {
+	if x != nil {
+		return x.ClosedMs
+	}
+	return 0
+}
+
+func (x *Report) GetAction() uint32 {
+	if x != nil {
+		return x.Action
+	}
+	return 0
+}
+
+func (x *Report) GetNotes() []*ReportNote {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// ReportNote is what an operator has done about a report, or has written beside it.
+type ReportNote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"` // the operator or the admin key
+	TimeMs        uint64                 `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Action        uint32                 `protobuf:"varint,3,opt,name=action,proto3" json:"action,omitempty"` // petrel.v1.ReportAction
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportNote) Reset() {
+	*x = ReportNote{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportNote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportNote) ProtoMessage() {}
+
+func (x *ReportNote) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportNote.ProtoReflect.Descriptor instead.
+func (*ReportNote) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReportNote) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ReportNote) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *ReportNote) GetAction() uint32 {
+	if x != nil {
+		return x.Action
+	}
+	return 0
+}
+
+func (x *ReportNote) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// ReportContext has the reported message, and those before it, as the reporter saw them.
+type ReportContext struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Messages      [][]byte               `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`               // petrel.v1.Message, ascending by seq
+	LeftOut       uint32                 `protobuf:"varint,2,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // older ones that did not fit
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportContext) Reset() {
+	*x = ReportContext{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportContext) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportContext) ProtoMessage() {}
+
+func (x *ReportContext) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportContext.ProtoReflect.Descriptor instead.
+func (*ReportContext) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ReportContext) GetMessages() [][]byte {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *ReportContext) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+// ReportCounts counts the reports of a tenant.
+type ReportCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Last          uint64                 `protobuf:"varint,1,opt,name=last,proto3" json:"last,omitempty"` // number of the newest
+	Open          uint64                 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
+	Closed        uint64                 `protobuf:"varint,3,opt,name=closed,proto3" json:"closed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportCounts) Reset() {
+	*x = ReportCounts{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportCounts) ProtoMessage() {}
+
+func (x *ReportCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportCounts.ProtoReflect.Descriptor instead.
+func (*ReportCounts) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ReportCounts) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *ReportCounts) GetOpen() uint64 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *ReportCounts) GetClosed() uint64 {
+	if x != nil {
+		return x.Closed
+	}
+	return 0
+}
+
 // SyncToken is what the opaque sync token holds.
 type SyncToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2457,7 +2725,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2737,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2750,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -2545,7 +2813,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2825,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2838,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -2621,7 +2889,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2901,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2914,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *List) GetHead() uint64 {
@@ -2778,7 +3046,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +3058,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +3071,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -2830,7 +3098,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +3110,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +3123,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -2878,7 +3146,7 @@ type ListSetting struct {
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3158,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3171,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -2951,7 +3219,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3231,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3244,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -3019,7 +3287,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3299,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3312,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -3168,7 +3436,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3448,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3461,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -3215,7 +3483,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3495,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3508,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -3271,7 +3539,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3551,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3564,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -3339,7 +3607,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3351,7 +3619,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[41]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3364,7 +3632,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{41}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -3391,7 +3659,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3671,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[42]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3684,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{42}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -3439,7 +3707,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3719,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[43]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3732,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{43}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -3511,7 +3779,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3791,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[44]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3804,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{44}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -3647,7 +3915,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[45]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3659,7 +3927,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[45]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3672,7 +3940,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{45}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -3704,7 +3972,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[46]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3716,7 +3984,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[46]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3729,7 +3997,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{46}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -3815,7 +4083,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tdelivered\x18\x04 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\a \x01(\x04R\x04read\x12\x17\n" +
 	"\alast_ms\x18\x05 \x01(\x04R\x06lastMs\x12\x1b\n" +
-	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\xe7\x02\n" +
+	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\x99\x02\n" +
 	"\x04Side\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
@@ -3828,12 +4096,10 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"refused_ms\x18\a \x01(\x04R\trefusedMs\x12\x18\n" +
 	"\aversion\x18\b \x01(\x04R\aversion\x12\x1f\n" +
 	"\vwithdrew_ms\x18\t \x01(\x04R\n" +
-	"withdrewMs\x12\x14\n" +
-	"\x05first\x18\v \x01(\rR\x05first\x12\x19\n" +
-	"\bfirst_ms\x18\f \x01(\x04R\afirstMs\x12\x1f\n" +
-	"\vfirst_count\x18\r \x01(\rR\n" +
-	"firstCount\x12\x19\n" +
-	"\bquiet_to\x18\x0e \x01(\x04R\aquietTo\"]\n" +
+	"withdrewMs\x12\x1d\n" +
+	"\n" +
+	"asked_back\x18\n" +
+	" \x01(\bR\taskedBack\"]\n" +
 	"\rContactChange\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03act\x18\x02 \x01(\rR\x03act\x12\x12\n" +
@@ -3847,17 +4113,13 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\"*\n" +
 	"\x04Stay\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"\xd7\x01\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"u\n" +
 	"\x06Cursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x1f\n" +
 	"\vchanged_pos\x18\x03 \x01(\x04R\n" +
 	"changedPos\x12\x18\n" +
-	"\acounted\x18\x04 \x01(\x04R\acounted\x12\x18\n" +
-	"\aprivate\x18\x05 \x01(\bR\aprivate\x12'\n" +
-	"\x0fshown_delivered\x18\x06 \x01(\x04R\x0eshownDelivered\x12\x1d\n" +
-	"\n" +
-	"shown_read\x18\a \x01(\x04R\tshownRead\"U\n" +
+	"\acounted\x18\x04 \x01(\x04R\acounted\"U\n" +
 	"\tFeedEntry\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.petrel.store.v1.FeedItemR\x05items\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"v\n" +
@@ -3897,12 +4159,13 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
 	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12\x18\n" +
 	"\amanaged\x18\x05 \x03(\tR\amanaged\x12%\n" +
-	"\x0efirst_messages\x18\x06 \x01(\rR\rfirstMessages\"?\n" +
+	"\x0ereport_context\x18\n" +
+	" \x01(\rR\rreportContext\"?\n" +
 	"\n" +
 	"Invitation\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x01 \x01(\x04R\texpiresMs\x12\x12\n" +
-	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xba\x04\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xcd\x04\n" +
 	"\x04User\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x1a\n" +
@@ -3925,14 +4188,16 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06fields\x18\x11 \x03(\v2\x1d.petrel.store.v1.ProfileFieldR\x06fields\x12@\n" +
 	"\n" +
 	"visibility\x18\x12 \x03(\v2 .petrel.store.v1.FieldVisibilityR\n" +
-	"visibility\x12%\n" +
-	"\x0efirst_messages\x18\x13 \x01(\rR\rfirstMessages\"8\n" +
+	"visibility\x12\x19\n" +
+	"\bmuted_ms\x18\x1e \x01(\x04R\amutedMs\x12\x1d\n" +
+	"\n" +
+	"leaving_ms\x18\x1f \x01(\x04R\tleavingMs\"8\n" +
 	"\fProfileField\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"A\n" +
 	"\x0fFieldVisibility\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\avisible\x18\x02 \x01(\rR\avisible\"\xd9\x02\n" +
+	"\avisible\x18\x02 \x01(\rR\avisible\"\xf4\x02\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -3946,7 +4211,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x12refresh_expires_ms\x18\n" +
 	" \x01(\x04R\x10refreshExpiresMs\x12/\n" +
 	"\x06access\x18\v \x03(\v2\x17.petrel.store.v1.AccessR\x06access\x12\x19\n" +
-	"\blogin_id\x18\f \x01(\fR\aloginId\"9\n" +
+	"\blogin_id\x18\f \x01(\fR\aloginId\x12\x19\n" +
+	"\bmuted_ms\x18\x14 \x01(\x04R\amutedMs\"9\n" +
 	"\x06Access\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1d\n" +
 	"\n" +
@@ -4005,7 +4271,32 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"verifiedMs\x12\x14\n" +
 	"\x05sound\x18\n" +
 	" \x01(\bR\x05sound\x12\x14\n" +
-	"\x05fault\x18\v \x01(\tR\x05fault\"\xe4\x01\n" +
+	"\x05fault\x18\v \x01(\tR\x05fault\"\x8b\x02\n" +
+	"\x06Report\x12\x1a\n" +
+	"\breporter\x18\x01 \x01(\tR\breporter\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
+	"\x04conv\x18\x03 \x01(\fR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\rR\x06reason\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12\x17\n" +
+	"\atime_ms\x18\a \x01(\x04R\x06timeMs\x12\x1b\n" +
+	"\tclosed_ms\x18\b \x01(\x04R\bclosedMs\x12\x16\n" +
+	"\x06action\x18\t \x01(\rR\x06action\x121\n" +
+	"\x05notes\x18\n" +
+	" \x03(\v2\x1b.petrel.store.v1.ReportNoteR\x05notes\"a\n" +
+	"\n" +
+	"ReportNote\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x16\n" +
+	"\x06action\x18\x03 \x01(\rR\x06action\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"F\n" +
+	"\rReportContext\x12\x1a\n" +
+	"\bmessages\x18\x01 \x03(\fR\bmessages\x12\x19\n" +
+	"\bleft_out\x18\x02 \x01(\rR\aleftOut\"N\n" +
+	"\fReportCounts\x12\x12\n" +
+	"\x04last\x18\x01 \x01(\x04R\x04last\x12\x12\n" +
+	"\x04open\x18\x02 \x01(\x04R\x04open\x12\x16\n" +
+	"\x06closed\x18\x03 \x01(\x04R\x06closed\"\xe4\x01\n" +
 	"\tSyncToken\x12\x1d\n" +
 	"\n" +
 	"history_id\x18\x01 \x01(\x04R\thistoryId\x120\n" +
@@ -4133,7 +4424,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil),     // 0: petrel.store.v1.Conversation
 	(*FormerTitle)(nil),      // 1: petrel.store.v1.FormerTitle
@@ -4165,23 +4456,27 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Operator)(nil),         // 27: petrel.store.v1.Operator
 	(*OperatorSession)(nil),  // 28: petrel.store.v1.OperatorSession
 	(*Backup)(nil),           // 29: petrel.store.v1.Backup
-	(*SyncToken)(nil),        // 30: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),        // 31: petrel.store.v1.SyncPlace
-	(*List)(nil),             // 32: petrel.store.v1.List
-	(*ListPart)(nil),         // 33: petrel.store.v1.ListPart
-	(*ListSettings)(nil),     // 34: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),      // 35: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),          // 36: petrel.store.v1.FeedPos
-	(*Node)(nil),             // 37: petrel.store.v1.Node
-	(*Hearing)(nil),          // 38: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),        // 39: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),       // 40: petrel.store.v1.Generation
-	(*Seen)(nil),             // 41: petrel.store.v1.Seen
-	(*Positions)(nil),        // 42: petrel.store.v1.Positions
-	(*AuditLink)(nil),        // 43: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),      // 44: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),      // 45: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),        // 46: petrel.store.v1.AuditHead
+	(*Report)(nil),           // 30: petrel.store.v1.Report
+	(*ReportNote)(nil),       // 31: petrel.store.v1.ReportNote
+	(*ReportContext)(nil),    // 32: petrel.store.v1.ReportContext
+	(*ReportCounts)(nil),     // 33: petrel.store.v1.ReportCounts
+	(*SyncToken)(nil),        // 34: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),        // 35: petrel.store.v1.SyncPlace
+	(*List)(nil),             // 36: petrel.store.v1.List
+	(*ListPart)(nil),         // 37: petrel.store.v1.ListPart
+	(*ListSettings)(nil),     // 38: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),      // 39: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),          // 40: petrel.store.v1.FeedPos
+	(*Node)(nil),             // 41: petrel.store.v1.Node
+	(*Hearing)(nil),          // 42: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),        // 43: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),       // 44: petrel.store.v1.Generation
+	(*Seen)(nil),             // 45: petrel.store.v1.Seen
+	(*Positions)(nil),        // 46: petrel.store.v1.Positions
+	(*AuditLink)(nil),        // 47: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),      // 48: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),      // 49: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),        // 50: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	4,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
@@ -4195,22 +4490,23 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	21, // 8: petrel.store.v1.User.fields:type_name -> petrel.store.v1.ProfileField
 	22, // 9: petrel.store.v1.User.visibility:type_name -> petrel.store.v1.FieldVisibility
 	24, // 10: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	31, // 11: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	31, // 12: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	36, // 13: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	33, // 14: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	35, // 15: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	39, // 16: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	39, // 17: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	38, // 18: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	41, // 19: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	40, // 20: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	45, // 21: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	31, // 11: petrel.store.v1.Report.notes:type_name -> petrel.store.v1.ReportNote
+	35, // 12: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	35, // 13: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	40, // 14: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	37, // 15: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	39, // 16: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	43, // 17: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	43, // 18: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	42, // 19: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	45, // 20: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	44, // 21: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	49, // 22: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -4224,7 +4520,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

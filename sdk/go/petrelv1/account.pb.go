@@ -21,13 +21,78 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ReportReason says why something is reported.
+type ReportReason int32
+
+const (
+	ReportReason_REPORT_REASON_UNSPECIFIED   ReportReason = 0
+	ReportReason_REPORT_REASON_SPAM          ReportReason = 1
+	ReportReason_REPORT_REASON_HARASSMENT    ReportReason = 2
+	ReportReason_REPORT_REASON_VIOLENCE      ReportReason = 3
+	ReportReason_REPORT_REASON_SEXUAL        ReportReason = 4
+	ReportReason_REPORT_REASON_ILLEGAL       ReportReason = 5
+	ReportReason_REPORT_REASON_IMPERSONATION ReportReason = 6
+	ReportReason_REPORT_REASON_OTHER         ReportReason = 7
+)
+
+// Enum value maps for ReportReason.
+var (
+	ReportReason_name = map[int32]string{
+		0: "REPORT_REASON_UNSPECIFIED",
+		1: "REPORT_REASON_SPAM",
+		2: "REPORT_REASON_HARASSMENT",
+		3: "REPORT_REASON_VIOLENCE",
+		4: "REPORT_REASON_SEXUAL",
+		5: "REPORT_REASON_ILLEGAL",
+		6: "REPORT_REASON_IMPERSONATION",
+		7: "REPORT_REASON_OTHER",
+	}
+	ReportReason_value = map[string]int32{
+		"REPORT_REASON_UNSPECIFIED":   0,
+		"REPORT_REASON_SPAM":          1,
+		"REPORT_REASON_HARASSMENT":    2,
+		"REPORT_REASON_VIOLENCE":      3,
+		"REPORT_REASON_SEXUAL":        4,
+		"REPORT_REASON_ILLEGAL":       5,
+		"REPORT_REASON_IMPERSONATION": 6,
+		"REPORT_REASON_OTHER":         7,
+	}
+)
+
+func (x ReportReason) Enum() *ReportReason {
+	p := new(ReportReason)
+	*p = x
+	return p
+}
+
+func (x ReportReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReportReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_account_proto_enumTypes[0].Descriptor()
+}
+
+func (ReportReason) Type() protoreflect.EnumType {
+	return &file_petrel_v1_account_proto_enumTypes[0]
+}
+
+func (x ReportReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReportReason.Descriptor instead.
+func (ReportReason) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{0}
+}
+
 // Visibility says who sees a field of a profile. Clause P-14.3.
 type Visibility int32
 
 const (
 	Visibility_VISIBILITY_UNSPECIFIED Visibility = 0 // everybody
 	Visibility_VISIBILITY_EVERYBODY   Visibility = 1
-	Visibility_VISIBILITY_CONTACTS    Visibility = 2 // whom the user has as contacts
+	Visibility_VISIBILITY_CONTACTS    Visibility = 2
 	Visibility_VISIBILITY_NOBODY      Visibility = 3
 )
 
@@ -58,11 +123,11 @@ func (x Visibility) String() string {
 }
 
 func (Visibility) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[0].Descriptor()
+	return file_petrel_v1_account_proto_enumTypes[1].Descriptor()
 }
 
 func (Visibility) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[0]
+	return &file_petrel_v1_account_proto_enumTypes[1]
 }
 
 func (x Visibility) Number() protoreflect.EnumNumber {
@@ -71,7 +136,7 @@ func (x Visibility) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Visibility.Descriptor instead.
 func (Visibility) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{0}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{1}
 }
 
 // AddPolicy says who may add a user to groups.
@@ -108,11 +173,11 @@ func (x AddPolicy) String() string {
 }
 
 func (AddPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[1].Descriptor()
+	return file_petrel_v1_account_proto_enumTypes[2].Descriptor()
 }
 
 func (AddPolicy) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[1]
+	return &file_petrel_v1_account_proto_enumTypes[2]
 }
 
 func (x AddPolicy) Number() protoreflect.EnumNumber {
@@ -121,7 +186,7 @@ func (x AddPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AddPolicy.Descriptor instead.
 func (AddPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{1}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{2}
 }
 
 // ForwardPolicy says how an author is shown in forwards of their messages. Clause
@@ -159,11 +224,11 @@ func (x ForwardPolicy) String() string {
 }
 
 func (ForwardPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[2].Descriptor()
+	return file_petrel_v1_account_proto_enumTypes[3].Descriptor()
 }
 
 func (ForwardPolicy) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[2]
+	return &file_petrel_v1_account_proto_enumTypes[3]
 }
 
 func (x ForwardPolicy) Number() protoreflect.EnumNumber {
@@ -172,7 +237,7 @@ func (x ForwardPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ForwardPolicy.Descriptor instead.
 func (ForwardPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{2}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{3}
 }
 
 // PresencePolicy says who may see when a user is online, and was last. Clause P-13.6.
@@ -212,11 +277,11 @@ func (x PresencePolicy) String() string {
 }
 
 func (PresencePolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[3].Descriptor()
+	return file_petrel_v1_account_proto_enumTypes[4].Descriptor()
 }
 
 func (PresencePolicy) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[3]
+	return &file_petrel_v1_account_proto_enumTypes[4]
 }
 
 func (x PresencePolicy) Number() protoreflect.EnumNumber {
@@ -225,60 +290,6 @@ func (x PresencePolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PresencePolicy.Descriptor instead.
 func (PresencePolicy) EnumDescriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{3}
-}
-
-// FirstMessages says what becomes of the messages of users to whom a user has not
-// written, and who are no contacts of the user. Clause P-14.11.
-type FirstMessages int32
-
-const (
-	FirstMessages_FIRST_MESSAGES_UNSPECIFIED FirstMessages = 0 // of a user: as the tenant says; of a tenant: they have no bound, and users have no choice
-	FirstMessages_FIRST_MESSAGES_OPEN        FirstMessages = 1 // they come as all others
-	FirstMessages_FIRST_MESSAGES_REQUEST     FirstMessages = 2 // they wait until the user accepts them
-	FirstMessages_FIRST_MESSAGES_CLOSED      FirstMessages = 3 // they never reach the user
-)
-
-// Enum value maps for FirstMessages.
-var (
-	FirstMessages_name = map[int32]string{
-		0: "FIRST_MESSAGES_UNSPECIFIED",
-		1: "FIRST_MESSAGES_OPEN",
-		2: "FIRST_MESSAGES_REQUEST",
-		3: "FIRST_MESSAGES_CLOSED",
-	}
-	FirstMessages_value = map[string]int32{
-		"FIRST_MESSAGES_UNSPECIFIED": 0,
-		"FIRST_MESSAGES_OPEN":        1,
-		"FIRST_MESSAGES_REQUEST":     2,
-		"FIRST_MESSAGES_CLOSED":      3,
-	}
-)
-
-func (x FirstMessages) Enum() *FirstMessages {
-	p := new(FirstMessages)
-	*p = x
-	return p
-}
-
-func (x FirstMessages) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (FirstMessages) Descriptor() protoreflect.EnumDescriptor {
-	return file_petrel_v1_account_proto_enumTypes[4].Descriptor()
-}
-
-func (FirstMessages) Type() protoreflect.EnumType {
-	return &file_petrel_v1_account_proto_enumTypes[4]
-}
-
-func (x FirstMessages) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use FirstMessages.Descriptor instead.
-func (FirstMessages) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{4}
 }
 
@@ -442,6 +453,7 @@ type LoginRequest struct {
 	Password      string                 `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
 	Device        *DeviceRef             `protobuf:"bytes,4,opt,name=device,proto3" json:"device,omitempty"`
 	RequestId     string                 `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Restore       bool                   `protobuf:"varint,6,opt,name=restore,proto3" json:"restore,omitempty"` // takes DeleteAccount back. Clause P-14.26
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -511,6 +523,13 @@ func (x *LoginRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *LoginRequest) GetRestore() bool {
+	if x != nil {
+		return x.Restore
+	}
+	return false
+}
+
 type RefreshRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RefreshToken  string                 `protobuf:"bytes,1,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
@@ -569,6 +588,7 @@ type ExchangeRequest struct {
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // JWT; its sub is the user id
 	Device        *DeviceRef             `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
 	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Restore       bool                   `protobuf:"varint,5,opt,name=restore,proto3" json:"restore,omitempty"` // takes DeleteAccount back. Clause P-14.26
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -629,6 +649,13 @@ func (x *ExchangeRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *ExchangeRequest) GetRestore() bool {
+	if x != nil {
+		return x.Restore
+	}
+	return false
 }
 
 type LoginResponse struct {
@@ -723,6 +750,215 @@ func (x *LoginResponse) GetGateways() []string {
 	return nil
 }
 
+type DeleteAccountRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Password      string                 `protobuf:"bytes,1,opt,name=password,proto3" json:"password,omitempty"` // empty: the account has none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAccountRequest) Reset() {
+	*x = DeleteAccountRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAccountRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAccountRequest) ProtoMessage() {}
+
+func (x *DeleteAccountRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAccountRequest.ProtoReflect.Descriptor instead.
+func (*DeleteAccountRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DeleteAccountRequest) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+type DeleteAccountResponse struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	RestorableUntilMs uint64                 `protobuf:"varint,1,opt,name=restorable_until_ms,json=restorableUntilMs,proto3" json:"restorable_until_ms,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *DeleteAccountResponse) Reset() {
+	*x = DeleteAccountResponse{}
+	mi := &file_petrel_v1_account_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAccountResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAccountResponse) ProtoMessage() {}
+
+func (x *DeleteAccountResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAccountResponse.ProtoReflect.Descriptor instead.
+func (*DeleteAccountResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DeleteAccountResponse) GetRestorableUntilMs() uint64 {
+	if x != nil {
+		return x.RestorableUntilMs
+	}
+	return 0
+}
+
+// ReportRequest names a user, or a message by conv and seq.
+type ReportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Reason        ReportReason           `protobuf:"varint,4,opt,name=reason,proto3,enum=petrel.v1.ReportReason" json:"reason,omitempty"`
+	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"` // for the operators, at most 500 characters
+	RequestId     string                 `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRequest) Reset() {
+	*x = ReportRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRequest) ProtoMessage() {}
+
+func (x *ReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
+func (*ReportRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReportRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetReason() ReportReason {
+	if x != nil {
+		return x.Reason
+	}
+	return ReportReason_REPORT_REASON_UNSPECIFIED
+}
+
+func (x *ReportRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ReportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportResponse) Reset() {
+	*x = ReportResponse{}
+	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportResponse) ProtoMessage() {}
+
+func (x *ReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
+func (*ReportResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{9}
+}
+
 type GetAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -731,7 +967,7 @@ type GetAccountRequest struct {
 
 func (x *GetAccountRequest) Reset() {
 	*x = GetAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[6]
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +979,7 @@ func (x *GetAccountRequest) String() string {
 func (*GetAccountRequest) ProtoMessage() {}
 
 func (x *GetAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[6]
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,33 +992,32 @@ func (x *GetAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountRequest.ProtoReflect.Descriptor instead.
 func (*GetAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{6}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
 }
 
 // Account is what the user and others may see of a user. Clause P-14.1.
 type Account struct {
-	state                protoimpl.MessageState `protogen:"open.v1"`
-	User                 string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	DisplayName          string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes; everybody sees it
-	CreatedMs            uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	AddPolicy            AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                                                              // of the caller's own account; others do not see it
-	ForwardPolicy        ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`                                              // the same
-	PresencePolicy       PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"`                                          // the same
-	About                string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`                                                                                                                 // at most 140 characters
-	Handle               string                 `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`                                                                                                               // a name by which others find the user: 3 to 32 of a-z, 0-9, _ and .
-	Fields               map[string]string      `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                     // of the application: at most 16, names of 32 bytes, values of 512
-	Version              string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`                                                                                                            // of what the caller sees of the profile. Compare it for equality only. Clause P-14.2
-	Visibility           map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
-	FirstMessages        FirstMessages          `protobuf:"varint,14,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"`                                             // of the caller's own account, as it was set
-	FirstMessagesDefault FirstMessages          `protobuf:"varint,15,opt,name=first_messages_default,json=firstMessagesDefault,proto3,enum=petrel.v1.FirstMessages" json:"first_messages_default,omitempty"`                      // of the caller's own account: the rule of the tenant; unspecified: users have no choice
-	Avatar               string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	User           string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	DisplayName    string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes; everybody sees it
+	CreatedMs      uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	AddPolicy      AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                                                              // of the caller's own account; others do not see it
+	ForwardPolicy  ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`                                              // the same
+	PresencePolicy PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"`                                          // the same
+	About          string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`                                                                                                                 // at most 140 characters
+	Handle         string                 `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`                                                                                                               // a name by which others find the user: 3 to 32 of a-z, 0-9, _ and .
+	Fields         map[string]string      `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                     // of the application: at most 16, names of 32 bytes, values of 512
+	Version        string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`                                                                                                            // of what the caller sees of the profile. Compare it for equality only. Clause P-14.2
+	Visibility     map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
+	Avatar         string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
+	Deleted        bool                   `protobuf:"varint,20,opt,name=deleted,proto3" json:"deleted,omitempty"`                                                                                                           // the user has deleted the account: the other fields of the profile are empty. Clause P-14.25
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_petrel_v1_account_proto_msgTypes[7]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +1029,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[7]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +1042,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{7}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Account) GetUser() string {
@@ -887,25 +1122,18 @@ func (x *Account) GetVisibility() map[string]Visibility {
 	return nil
 }
 
-func (x *Account) GetFirstMessages() FirstMessages {
-	if x != nil {
-		return x.FirstMessages
-	}
-	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
-}
-
-func (x *Account) GetFirstMessagesDefault() FirstMessages {
-	if x != nil {
-		return x.FirstMessagesDefault
-	}
-	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
-}
-
 func (x *Account) GetAvatar() string {
 	if x != nil {
 		return x.Avatar
 	}
 	return ""
+}
+
+func (x *Account) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
 }
 
 type SetAddPolicyRequest struct {
@@ -918,7 +1146,7 @@ type SetAddPolicyRequest struct {
 
 func (x *SetAddPolicyRequest) Reset() {
 	*x = SetAddPolicyRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1158,7 @@ func (x *SetAddPolicyRequest) String() string {
 func (*SetAddPolicyRequest) ProtoMessage() {}
 
 func (x *SetAddPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1171,7 @@ func (x *SetAddPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetAddPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{8}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetAddPolicyRequest) GetPolicy() AddPolicy {
@@ -970,7 +1198,7 @@ type SetForwardPolicyRequest struct {
 
 func (x *SetForwardPolicyRequest) Reset() {
 	*x = SetForwardPolicyRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1210,7 @@ func (x *SetForwardPolicyRequest) String() string {
 func (*SetForwardPolicyRequest) ProtoMessage() {}
 
 func (x *SetForwardPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1223,7 @@ func (x *SetForwardPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetForwardPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetForwardPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{9}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetForwardPolicyRequest) GetPolicy() ForwardPolicy {
@@ -1022,7 +1250,7 @@ type SetPresencePolicyRequest struct {
 
 func (x *SetPresencePolicyRequest) Reset() {
 	*x = SetPresencePolicyRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1262,7 @@ func (x *SetPresencePolicyRequest) String() string {
 func (*SetPresencePolicyRequest) ProtoMessage() {}
 
 func (x *SetPresencePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1275,7 @@ func (x *SetPresencePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPresencePolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPresencePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetPresencePolicyRequest) GetPolicy() PresencePolicy {
@@ -1058,58 +1286,6 @@ func (x *SetPresencePolicyRequest) GetPolicy() PresencePolicy {
 }
 
 func (x *SetPresencePolicyRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-type SetFirstMessagesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FirstMessages FirstMessages          `protobuf:"varint,1,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // unspecified: as the tenant says
-	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetFirstMessagesRequest) Reset() {
-	*x = SetFirstMessagesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetFirstMessagesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetFirstMessagesRequest) ProtoMessage() {}
-
-func (x *SetFirstMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetFirstMessagesRequest.ProtoReflect.Descriptor instead.
-func (*SetFirstMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *SetFirstMessagesRequest) GetFirstMessages() FirstMessages {
-	if x != nil {
-		return x.FirstMessages
-	}
-	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
-}
-
-func (x *SetFirstMessagesRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -1130,7 +1306,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1318,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1331,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
@@ -1211,7 +1387,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1399,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1412,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -1269,7 +1445,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1457,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1470,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ChangePasswordResponse) GetSessions() uint32 {
@@ -1312,7 +1488,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1500,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1513,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
 type ListDevicesResponse struct {
@@ -1349,7 +1525,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1537,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1550,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -1401,7 +1577,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1589,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1602,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Device) GetId() string {
@@ -1503,7 +1679,7 @@ type RenameDeviceRequest struct {
 
 func (x *RenameDeviceRequest) Reset() {
 	*x = RenameDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1691,7 @@ func (x *RenameDeviceRequest) String() string {
 func (*RenameDeviceRequest) ProtoMessage() {}
 
 func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1704,7 @@ func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenameDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RenameDeviceRequest) GetDevice() string {
@@ -1562,7 +1738,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1750,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1763,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RevokeDeviceRequest) GetDevice() string {
@@ -1613,7 +1789,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1801,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1814,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RevokeDeviceResponse) GetSessions() uint32 {
@@ -1657,7 +1833,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1845,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1858,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LogoutRequest) GetRequestId() string {
@@ -1700,7 +1876,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1888,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1901,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
 }
 
 type GetUserRequest struct {
@@ -1738,7 +1914,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1926,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1939,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetUserRequest) GetUser() string {
@@ -1790,7 +1966,7 @@ type GetUsersRequest struct {
 
 func (x *GetUsersRequest) Reset() {
 	*x = GetUsersRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1978,7 @@ func (x *GetUsersRequest) String() string {
 func (*GetUsersRequest) ProtoMessage() {}
 
 func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1991,7 @@ func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersRequest.ProtoReflect.Descriptor instead.
 func (*GetUsersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetUsersRequest) GetUsers() []*UserVersion {
@@ -1842,7 +2018,7 @@ type UserVersion struct {
 
 func (x *UserVersion) Reset() {
 	*x = UserVersion{}
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +2030,7 @@ func (x *UserVersion) String() string {
 func (*UserVersion) ProtoMessage() {}
 
 func (x *UserVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +2043,7 @@ func (x *UserVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserVersion.ProtoReflect.Descriptor instead.
 func (*UserVersion) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UserVersion) GetUser() string {
@@ -1896,7 +2072,7 @@ type GetUsersResponse struct {
 
 func (x *GetUsersResponse) Reset() {
 	*x = GetUsersResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2084,7 @@ func (x *GetUsersResponse) String() string {
 func (*GetUsersResponse) ProtoMessage() {}
 
 func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2097,7 @@ func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersResponse.ProtoReflect.Descriptor instead.
 func (*GetUsersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetUsersResponse) GetUsers() []*Account {
@@ -1961,7 +2137,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2149,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2162,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetSettingsRequest) GetAfter() uint64 {
@@ -2008,7 +2184,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2196,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2209,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -2064,7 +2240,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2252,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2265,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Settings) GetConv() string {
@@ -2125,7 +2301,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2313,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2326,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -2191,7 +2367,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[31]
+	mi := &file_petrel_v1_account_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2379,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[31]
+	mi := &file_petrel_v1_account_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2392,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -2245,24 +2421,26 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12\x1e\n" +
 	"\n" +
 	"invitation\x18\a \x01(\tR\n" +
-	"invitation\"\xa3\x01\n" +
+	"invitation\"\xbd\x01\n" +
 	"\fLoginRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
 	"\bpassword\x18\x03 \x01(\tR\bpassword\x12,\n" +
 	"\x06device\x18\x04 \x01(\v2\x14.petrel.v1.DeviceRefR\x06device\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"T\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12\x18\n" +
+	"\arestore\x18\x06 \x01(\bR\arestore\"T\n" +
 	"\x0eRefreshRequest\x12#\n" +
 	"\rrefresh_token\x18\x01 \x01(\tR\frefreshToken\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"\x8c\x01\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"\xa6\x01\n" +
 	"\x0fExchangeRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12,\n" +
 	"\x06device\x18\x03 \x01(\v2\x14.petrel.v1.DeviceRefR\x06device\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\xf9\x01\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12\x18\n" +
+	"\arestore\x18\x05 \x01(\bR\arestore\"\xf9\x01\n" +
 	"\rLoginResponse\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\faccess_token\x18\x02 \x01(\tR\vaccessToken\x12*\n" +
@@ -2270,8 +2448,21 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12,\n" +
 	"\x12refresh_expires_ms\x18\x05 \x01(\x04R\x10refreshExpiresMs\x12\x16\n" +
 	"\x06device\x18\x06 \x01(\tR\x06device\x12\x1a\n" +
-	"\bgateways\x18\a \x03(\tR\bgateways\"\x13\n" +
-	"\x11GetAccountRequest\"\x97\x06\n" +
+	"\bgateways\x18\a \x03(\tR\bgateways\"2\n" +
+	"\x14DeleteAccountRequest\x12\x1a\n" +
+	"\bpassword\x18\x01 \x01(\tR\bpassword\"G\n" +
+	"\x15DeleteAccountResponse\x12.\n" +
+	"\x13restorable_until_ms\x18\x01 \x01(\x04R\x11restorableUntilMs\"\xad\x01\n" +
+	"\rReportRequest\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12/\n" +
+	"\x06reason\x18\x04 \x01(\x0e2\x17.petrel.v1.ReportReasonR\x06reason\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\"\x10\n" +
+	"\x0eReportResponse\"\x13\n" +
+	"\x11GetAccountRequest\"\xa0\x05\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -2288,10 +2479,9 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	" \x01(\tR\aversion\x12B\n" +
 	"\n" +
 	"visibility\x18\v \x03(\v2\".petrel.v1.Account.VisibilityEntryR\n" +
-	"visibility\x12?\n" +
-	"\x0efirst_messages\x18\x0e \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12N\n" +
-	"\x16first_messages_default\x18\x0f \x01(\x0e2\x18.petrel.v1.FirstMessagesR\x14firstMessagesDefault\x12\x16\n" +
-	"\x06avatar\x18\r \x01(\tR\x06avatar\x1a9\n" +
+	"visibility\x12\x16\n" +
+	"\x06avatar\x18\r \x01(\tR\x06avatar\x12\x18\n" +
+	"\adeleted\x18\x14 \x01(\bR\adeleted\x1a9\n" +
 	"\vFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aT\n" +
@@ -2308,10 +2498,6 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"l\n" +
 	"\x18SetPresencePolicyRequest\x121\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x06policy\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"y\n" +
-	"\x17SetFirstMessagesRequest\x12?\n" +
-	"\x0efirst_messages\x18\x01 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"\xe2\x03\n" +
 	"\x14UpdateAccountRequest\x12&\n" +
@@ -2404,7 +2590,16 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\"\n" +
 	"\x0eChangeResponse\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq*r\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq*\xee\x01\n" +
+	"\fReportReason\x12\x1d\n" +
+	"\x19REPORT_REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12REPORT_REASON_SPAM\x10\x01\x12\x1c\n" +
+	"\x18REPORT_REASON_HARASSMENT\x10\x02\x12\x1a\n" +
+	"\x16REPORT_REASON_VIOLENCE\x10\x03\x12\x18\n" +
+	"\x14REPORT_REASON_SEXUAL\x10\x04\x12\x19\n" +
+	"\x15REPORT_REASON_ILLEGAL\x10\x05\x12\x1f\n" +
+	"\x1bREPORT_REASON_IMPERSONATION\x10\x06\x12\x17\n" +
+	"\x13REPORT_REASON_OTHER\x10\a*r\n" +
 	"\n" +
 	"Visibility\x12\x1a\n" +
 	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -2423,25 +2618,19 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x1bPRESENCE_POLICY_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PRESENCE_POLICY_EVERYBODY\x10\x01\x12\x19\n" +
 	"\x15PRESENCE_POLICY_PEERS\x10\x02\x12\x1a\n" +
-	"\x16PRESENCE_POLICY_NOBODY\x10\x03*\x7f\n" +
-	"\rFirstMessages\x12\x1e\n" +
-	"\x1aFIRST_MESSAGES_UNSPECIFIED\x10\x00\x12\x17\n" +
-	"\x13FIRST_MESSAGES_OPEN\x10\x01\x12\x1a\n" +
-	"\x16FIRST_MESSAGES_REQUEST\x10\x02\x12\x19\n" +
-	"\x15FIRST_MESSAGES_CLOSED\x10\x032\x8d\x02\n" +
+	"\x16PRESENCE_POLICY_NOBODY\x10\x032\x8d\x02\n" +
 	"\vAuthService\x12@\n" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xd4\b\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\x9b\t\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
 	"\rUpdateAccount\x12\x1f.petrel.v1.UpdateAccountRequest\x1a\x12.petrel.v1.Account\x12B\n" +
 	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
 	"\x10SetForwardPolicy\x12\".petrel.v1.SetForwardPolicyRequest\x1a\x12.petrel.v1.Account\x12L\n" +
-	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
-	"\x10SetFirstMessages\x12\".petrel.v1.SetFirstMessagesRequest\x1a\x12.petrel.v1.Account\x12U\n" +
+	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
 	"\x0eChangePassword\x12 .petrel.v1.ChangePasswordRequest\x1a!.petrel.v1.ChangePasswordResponse\x12L\n" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
@@ -2450,7 +2639,9 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\aGetUser\x12\x19.petrel.v1.GetUserRequest\x1a\x12.petrel.v1.Account\x12C\n" +
 	"\bGetUsers\x12\x1a.petrel.v1.GetUsersRequest\x1a\x1b.petrel.v1.GetUsersResponse\x12L\n" +
 	"\vGetSettings\x12\x1d.petrel.v1.GetSettingsRequest\x1a\x1e.petrel.v1.GetSettingsResponse\x12M\n" +
-	"\x0eChangeSettings\x12 .petrel.v1.ChangeSettingsRequest\x1a\x19.petrel.v1.ChangeResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
+	"\x0eChangeSettings\x12 .petrel.v1.ChangeSettingsRequest\x1a\x19.petrel.v1.ChangeResponse\x12=\n" +
+	"\x06Report\x12\x18.petrel.v1.ReportRequest\x1a\x19.petrel.v1.ReportResponse\x12R\n" +
+	"\rDeleteAccount\x12\x1f.petrel.v1.DeleteAccountRequest\x1a .petrel.v1.DeleteAccountResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_account_proto_rawDescOnce sync.Once
@@ -2465,120 +2656,123 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_petrel_v1_account_proto_goTypes = []any{
-	(Visibility)(0),                  // 0: petrel.v1.Visibility
-	(AddPolicy)(0),                   // 1: petrel.v1.AddPolicy
-	(ForwardPolicy)(0),               // 2: petrel.v1.ForwardPolicy
-	(PresencePolicy)(0),              // 3: petrel.v1.PresencePolicy
-	(FirstMessages)(0),               // 4: petrel.v1.FirstMessages
+	(ReportReason)(0),                // 0: petrel.v1.ReportReason
+	(Visibility)(0),                  // 1: petrel.v1.Visibility
+	(AddPolicy)(0),                   // 2: petrel.v1.AddPolicy
+	(ForwardPolicy)(0),               // 3: petrel.v1.ForwardPolicy
+	(PresencePolicy)(0),              // 4: petrel.v1.PresencePolicy
 	(*DeviceRef)(nil),                // 5: petrel.v1.DeviceRef
 	(*RegisterRequest)(nil),          // 6: petrel.v1.RegisterRequest
 	(*LoginRequest)(nil),             // 7: petrel.v1.LoginRequest
 	(*RefreshRequest)(nil),           // 8: petrel.v1.RefreshRequest
 	(*ExchangeRequest)(nil),          // 9: petrel.v1.ExchangeRequest
 	(*LoginResponse)(nil),            // 10: petrel.v1.LoginResponse
-	(*GetAccountRequest)(nil),        // 11: petrel.v1.GetAccountRequest
-	(*Account)(nil),                  // 12: petrel.v1.Account
-	(*SetAddPolicyRequest)(nil),      // 13: petrel.v1.SetAddPolicyRequest
-	(*SetForwardPolicyRequest)(nil),  // 14: petrel.v1.SetForwardPolicyRequest
-	(*SetPresencePolicyRequest)(nil), // 15: petrel.v1.SetPresencePolicyRequest
-	(*SetFirstMessagesRequest)(nil),  // 16: petrel.v1.SetFirstMessagesRequest
-	(*UpdateAccountRequest)(nil),     // 17: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),    // 18: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),   // 19: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),       // 20: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),      // 21: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                   // 22: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),      // 23: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),      // 24: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),     // 25: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),            // 26: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),           // 27: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),           // 28: petrel.v1.GetUserRequest
-	(*GetUsersRequest)(nil),          // 29: petrel.v1.GetUsersRequest
-	(*UserVersion)(nil),              // 30: petrel.v1.UserVersion
-	(*GetUsersResponse)(nil),         // 31: petrel.v1.GetUsersResponse
-	(*GetSettingsRequest)(nil),       // 32: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),      // 33: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),                 // 34: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),    // 35: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),           // 36: petrel.v1.ChangeResponse
-	nil,                              // 37: petrel.v1.Account.FieldsEntry
-	nil,                              // 38: petrel.v1.Account.VisibilityEntry
-	nil,                              // 39: petrel.v1.UpdateAccountRequest.FieldsEntry
-	nil,                              // 40: petrel.v1.UpdateAccountRequest.VisibilityEntry
-	nil,                              // 41: petrel.v1.Settings.ValuesEntry
-	nil,                              // 42: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(*DeleteAccountRequest)(nil),     // 11: petrel.v1.DeleteAccountRequest
+	(*DeleteAccountResponse)(nil),    // 12: petrel.v1.DeleteAccountResponse
+	(*ReportRequest)(nil),            // 13: petrel.v1.ReportRequest
+	(*ReportResponse)(nil),           // 14: petrel.v1.ReportResponse
+	(*GetAccountRequest)(nil),        // 15: petrel.v1.GetAccountRequest
+	(*Account)(nil),                  // 16: petrel.v1.Account
+	(*SetAddPolicyRequest)(nil),      // 17: petrel.v1.SetAddPolicyRequest
+	(*SetForwardPolicyRequest)(nil),  // 18: petrel.v1.SetForwardPolicyRequest
+	(*SetPresencePolicyRequest)(nil), // 19: petrel.v1.SetPresencePolicyRequest
+	(*UpdateAccountRequest)(nil),     // 20: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),    // 21: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),   // 22: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),       // 23: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),      // 24: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                   // 25: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),      // 26: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),      // 27: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),     // 28: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),            // 29: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),           // 30: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),           // 31: petrel.v1.GetUserRequest
+	(*GetUsersRequest)(nil),          // 32: petrel.v1.GetUsersRequest
+	(*UserVersion)(nil),              // 33: petrel.v1.UserVersion
+	(*GetUsersResponse)(nil),         // 34: petrel.v1.GetUsersResponse
+	(*GetSettingsRequest)(nil),       // 35: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),      // 36: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),                 // 37: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),    // 38: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),           // 39: petrel.v1.ChangeResponse
+	nil,                              // 40: petrel.v1.Account.FieldsEntry
+	nil,                              // 41: petrel.v1.Account.VisibilityEntry
+	nil,                              // 42: petrel.v1.UpdateAccountRequest.FieldsEntry
+	nil,                              // 43: petrel.v1.UpdateAccountRequest.VisibilityEntry
+	nil,                              // 44: petrel.v1.Settings.ValuesEntry
+	nil,                              // 45: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
 	5,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
 	5,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
 	5,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
-	1,  // 3: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
-	2,  // 4: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
-	3,  // 5: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
-	37, // 6: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
-	38, // 7: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
-	4,  // 8: petrel.v1.Account.first_messages:type_name -> petrel.v1.FirstMessages
-	4,  // 9: petrel.v1.Account.first_messages_default:type_name -> petrel.v1.FirstMessages
-	1,  // 10: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
-	2,  // 11: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
-	3,  // 12: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
-	4,  // 13: petrel.v1.SetFirstMessagesRequest.first_messages:type_name -> petrel.v1.FirstMessages
-	39, // 14: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
-	40, // 15: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
-	22, // 16: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	30, // 17: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
-	12, // 18: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
-	34, // 19: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	41, // 20: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	42, // 21: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
-	0,  // 22: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	0,  // 23: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	6,  // 24: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
-	7,  // 25: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
-	8,  // 26: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
-	9,  // 27: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
-	11, // 28: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	17, // 29: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
-	13, // 30: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
-	14, // 31: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
-	15, // 32: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
-	16, // 33: petrel.v1.AccountService.SetFirstMessages:input_type -> petrel.v1.SetFirstMessagesRequest
-	18, // 34: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	20, // 35: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	23, // 36: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	24, // 37: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	26, // 38: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	28, // 39: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	29, // 40: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
-	32, // 41: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	35, // 42: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	10, // 43: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	10, // 44: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	10, // 45: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	10, // 46: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	12, // 47: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	12, // 48: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	12, // 49: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
-	12, // 50: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
-	12, // 51: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
-	12, // 52: petrel.v1.AccountService.SetFirstMessages:output_type -> petrel.v1.Account
-	19, // 53: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	21, // 54: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	22, // 55: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	25, // 56: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	27, // 57: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	12, // 58: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	31, // 59: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
-	33, // 60: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	36, // 61: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	43, // [43:62] is the sub-list for method output_type
-	24, // [24:43] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	0,  // 3: petrel.v1.ReportRequest.reason:type_name -> petrel.v1.ReportReason
+	2,  // 4: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
+	3,  // 5: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
+	4,  // 6: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
+	40, // 7: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
+	41, // 8: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
+	2,  // 9: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
+	3,  // 10: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
+	4,  // 11: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
+	42, // 12: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
+	43, // 13: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
+	25, // 14: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	33, // 15: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
+	16, // 16: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
+	37, // 17: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	44, // 18: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	45, // 19: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	1,  // 20: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	1,  // 21: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	6,  // 22: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
+	7,  // 23: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
+	8,  // 24: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
+	9,  // 25: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
+	15, // 26: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
+	20, // 27: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	17, // 28: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
+	18, // 29: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
+	19, // 30: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
+	21, // 31: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	23, // 32: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	26, // 33: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	27, // 34: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	29, // 35: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	31, // 36: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	32, // 37: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
+	35, // 38: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	38, // 39: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	13, // 40: petrel.v1.AccountService.Report:input_type -> petrel.v1.ReportRequest
+	11, // 41: petrel.v1.AccountService.DeleteAccount:input_type -> petrel.v1.DeleteAccountRequest
+	10, // 42: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	10, // 43: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	10, // 44: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	10, // 45: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	16, // 46: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	16, // 47: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	16, // 48: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	16, // 49: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
+	16, // 50: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
+	22, // 51: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	24, // 52: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	25, // 53: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	28, // 54: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	30, // 55: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	16, // 56: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	34, // 57: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
+	36, // 58: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	39, // 59: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	14, // 60: petrel.v1.AccountService.Report:output_type -> petrel.v1.ReportResponse
+	12, // 61: petrel.v1.AccountService.DeleteAccount:output_type -> petrel.v1.DeleteAccountResponse
+	42, // [42:62] is the sub-list for method output_type
+	22, // [22:42] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_account_proto_init() }
@@ -2586,14 +2780,14 @@ func file_petrel_v1_account_proto_init() {
 	if File_petrel_v1_account_proto != nil {
 		return
 	}
-	file_petrel_v1_account_proto_msgTypes[12].OneofWrappers = []any{}
+	file_petrel_v1_account_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   38,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

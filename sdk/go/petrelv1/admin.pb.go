@@ -74,6 +74,115 @@ func (Registration) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{0}
 }
 
+// ReportAction is what an operator does about a report.
+type ReportAction int32
+
+const (
+	ReportAction_REPORT_ACTION_UNSPECIFIED ReportAction = 0
+	ReportAction_REPORT_ACTION_NOTE        ReportAction = 1 // adds a note; the report stays as it is
+	ReportAction_REPORT_ACTION_DISMISS     ReportAction = 2 // does nothing
+	ReportAction_REPORT_ACTION_RECALL      ReportAction = 3 // recalls the message
+	ReportAction_REPORT_ACTION_MUTE        ReportAction = 4 // mutes the user until until_ms
+	ReportAction_REPORT_ACTION_DISABLE     ReportAction = 5 // disables the user
+)
+
+// Enum value maps for ReportAction.
+var (
+	ReportAction_name = map[int32]string{
+		0: "REPORT_ACTION_UNSPECIFIED",
+		1: "REPORT_ACTION_NOTE",
+		2: "REPORT_ACTION_DISMISS",
+		3: "REPORT_ACTION_RECALL",
+		4: "REPORT_ACTION_MUTE",
+		5: "REPORT_ACTION_DISABLE",
+	}
+	ReportAction_value = map[string]int32{
+		"REPORT_ACTION_UNSPECIFIED": 0,
+		"REPORT_ACTION_NOTE":        1,
+		"REPORT_ACTION_DISMISS":     2,
+		"REPORT_ACTION_RECALL":      3,
+		"REPORT_ACTION_MUTE":        4,
+		"REPORT_ACTION_DISABLE":     5,
+	}
+)
+
+func (x ReportAction) Enum() *ReportAction {
+	p := new(ReportAction)
+	*p = x
+	return p
+}
+
+func (x ReportAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReportAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (ReportAction) Type() protoreflect.EnumType {
+	return &file_petrel_v1_admin_proto_enumTypes[1]
+}
+
+func (x ReportAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReportAction.Descriptor instead.
+func (ReportAction) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
+// ReportState chooses reports.
+type ReportState int32
+
+const (
+	ReportState_REPORT_STATE_UNSPECIFIED ReportState = 0 // all
+	ReportState_REPORT_STATE_OPEN        ReportState = 1
+	ReportState_REPORT_STATE_CLOSED      ReportState = 2
+)
+
+// Enum value maps for ReportState.
+var (
+	ReportState_name = map[int32]string{
+		0: "REPORT_STATE_UNSPECIFIED",
+		1: "REPORT_STATE_OPEN",
+		2: "REPORT_STATE_CLOSED",
+	}
+	ReportState_value = map[string]int32{
+		"REPORT_STATE_UNSPECIFIED": 0,
+		"REPORT_STATE_OPEN":        1,
+		"REPORT_STATE_CLOSED":      2,
+	}
+)
+
+func (x ReportState) Enum() *ReportState {
+	p := new(ReportState)
+	*p = x
+	return p
+}
+
+func (x ReportState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReportState) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_admin_proto_enumTypes[2].Descriptor()
+}
+
+func (ReportState) Type() protoreflect.EnumType {
+	return &file_petrel_v1_admin_proto_enumTypes[2]
+}
+
+func (x ReportState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReportState.Descriptor instead.
+func (ReportState) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{2}
+}
+
 type RedeemRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
@@ -1559,14 +1668,16 @@ type UserInfo struct {
 	CreatedMs     uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	Disabled      bool                   `protobuf:"varint,4,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	HasPassword   bool                   `protobuf:"varint,5,opt,name=has_password,json=hasPassword,proto3" json:"has_password,omitempty"`
-	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                           // by GetUser, DisableUser, EnableUser and SetPassword only
-	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"`                        // connected now, also those without a device; as devices
-	Source        string                 `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`                             // who made the user: "operator", "registration", or "jwt ISSUER"
-	Linked        []string               `protobuf:"bytes,9,rep,name=linked,proto3" json:"linked,omitempty"`                             // further sources that may log the user in, by LinkUser
-	Online        bool                   `protobuf:"varint,10,opt,name=online,proto3" json:"online,omitempty"`                           // has a session on some node, as far as the node that answers knows
-	TakenBytes    uint64                 `protobuf:"varint,11,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"` // what of limits.stored_burst is taken at the node that answers; limits.stored_per_s gives it back
-	BoundBytes    uint64                 `protobuf:"varint,12,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no such limit
-	Profile       *Account               `protobuf:"bytes,13,opt,name=profile,proto3" json:"profile,omitempty"`                          // as the user sees it; by GetUser and SetProfiles only
+	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`                                   // by GetUser, DisableUser, EnableUser and SetPassword only
+	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"`                                // connected now, also those without a device; as devices
+	Source        string                 `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`                                     // who made the user: "operator", "registration", or "jwt ISSUER"
+	Linked        []string               `protobuf:"bytes,9,rep,name=linked,proto3" json:"linked,omitempty"`                                     // further sources that may log the user in, by LinkUser
+	Online        bool                   `protobuf:"varint,10,opt,name=online,proto3" json:"online,omitempty"`                                   // has a session on some node, as far as the node that answers knows
+	TakenBytes    uint64                 `protobuf:"varint,11,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"`         // what of limits.stored_burst is taken at the node that answers; limits.stored_per_s gives it back
+	BoundBytes    uint64                 `protobuf:"varint,12,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"`         // 0: there is no such limit
+	Profile       *Account               `protobuf:"bytes,13,opt,name=profile,proto3" json:"profile,omitempty"`                                  // as the user sees it; by GetUser and SetProfiles only
+	MutedUntilMs  uint64                 `protobuf:"varint,14,opt,name=muted_until_ms,json=mutedUntilMs,proto3" json:"muted_until_ms,omitempty"` // before this time the user writes nothing
+	LeavingMs     uint64                 `protobuf:"varint,15,opt,name=leaving_ms,json=leavingMs,proto3" json:"leaving_ms,omitempty"`            // when the user deleted the account; 0: never, or it was restored
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1690,6 +1801,20 @@ func (x *UserInfo) GetProfile() *Account {
 		return x.Profile
 	}
 	return nil
+}
+
+func (x *UserInfo) GetMutedUntilMs() uint64 {
+	if x != nil {
+		return x.MutedUntilMs
+	}
+	return 0
+}
+
+func (x *UserInfo) GetLeavingMs() uint64 {
+	if x != nil {
+		return x.LeavingMs
+	}
+	return 0
 }
 
 type DisableUserRequest struct {
@@ -1995,11 +2120,11 @@ func (x *GetTenantRequest) GetTenant() string {
 type TenantInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"`                         // as it was set; unspecified: it was not
-	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`                               // what holds now
-	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                                          // nobody registers an id that reads as one that exists, as al1ce reads as alice
-	FirstMessages FirstMessages          `protobuf:"varint,6,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // what becomes of first messages; unspecified: everybody writes to everybody
-	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                                                // fields of profiles that only the back end changes, and "contacts" if it changes these
+	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"` // as it was set; unspecified: it was not
+	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`       // what holds now
+	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                  // nobody registers an id that reads as one that exists, as al1ce reads as alice
+	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                        // fields of profiles that only the back end changes, and "contacts" if it changes these
+	ReportContext uint32                 `protobuf:"varint,10,opt,name=report_context,json=reportContext,proto3" json:"report_context,omitempty"`     // messages that a report keeps beside the reported one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2062,13 +2187,6 @@ func (x *TenantInfo) GetStrictIds() bool {
 	return false
 }
 
-func (x *TenantInfo) GetFirstMessages() FirstMessages {
-	if x != nil {
-		return x.FirstMessages
-	}
-	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
-}
-
 func (x *TenantInfo) GetManaged() []string {
 	if x != nil {
 		return x.Managed
@@ -2076,10 +2194,17 @@ func (x *TenantInfo) GetManaged() []string {
 	return nil
 }
 
+func (x *TenantInfo) GetReportContext() uint32 {
+	if x != nil {
+		return x.ReportContext
+	}
+	return 0
+}
+
 type SetProfileRulesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Managed       []string               `protobuf:"bytes,2,rep,name=managed,proto3" json:"managed,omitempty"` // display_name, about, avatar, handle, fields, contacts; "fields.NAME" is one of the fields
+	Managed       []string               `protobuf:"bytes,2,rep,name=managed,proto3" json:"managed,omitempty"` // display_name, about, avatar, handle, fields, contacts, account; "fields.NAME" is one of the fields
 	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2136,29 +2261,40 @@ func (x *SetProfileRulesRequest) GetRequestId() string {
 	return ""
 }
 
-type SetFirstMessageRuleRequest struct {
+// Report is what a user has reported.
+type Report struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	FirstMessages FirstMessages          `protobuf:"varint,2,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // unspecified: everybody writes to everybody
-	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Report        uint64                 `protobuf:"varint,1,opt,name=report,proto3" json:"report,omitempty"` // 1, 2, 3, … in each tenant
+	Reporter      string                 `protobuf:"bytes,2,opt,name=reporter,proto3" json:"reporter,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"` // who is reported: of a message, its author
+	Conv          string                 `protobuf:"bytes,4,opt,name=conv,proto3" json:"conv,omitempty"` // empty: a user is reported
+	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
+	Reason        ReportReason           `protobuf:"varint,6,opt,name=reason,proto3,enum=petrel.v1.ReportReason" json:"reason,omitempty"`
+	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	TimeMs        uint64                 `protobuf:"varint,8,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	ClosedMs      uint64                 `protobuf:"varint,9,opt,name=closed_ms,json=closedMs,proto3" json:"closed_ms,omitempty"`          // 0: open
+	Action        ReportAction           `protobuf:"varint,10,opt,name=action,proto3,enum=petrel.v1.ReportAction" json:"action,omitempty"` // that closed it
+	Notes         []*ReportNote          `protobuf:"bytes,11,rep,name=notes,proto3" json:"notes,omitempty"`                                // oldest first
+	Context       []*Message             `protobuf:"bytes,12,rep,name=context,proto3" json:"context,omitempty"`                            // by GetReport with context only: the message and those before it, as the reporter saw them
+	LeftOut       uint32                 `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`            // older ones that were too large to be kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SetFirstMessageRuleRequest) Reset() {
-	*x = SetFirstMessageRuleRequest{}
+func (x *Report) Reset() {
+	*x = Report{}
 	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SetFirstMessageRuleRequest) String() string {
+func (x *Report) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SetFirstMessageRuleRequest) ProtoMessage() {}
+func (*Report) ProtoMessage() {}
 
-func (x *SetFirstMessageRuleRequest) ProtoReflect() protoreflect.Message {
+func (x *Report) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2170,26 +2306,641 @@ func (x *SetFirstMessageRuleRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SetFirstMessageRuleRequest.ProtoReflect.Descriptor instead.
-func (*SetFirstMessageRuleRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use Report.ProtoReflect.Descriptor instead.
+func (*Report) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
-func (x *SetFirstMessageRuleRequest) GetTenant() string {
+func (x *Report) GetReport() uint64 {
+	if x != nil {
+		return x.Report
+	}
+	return 0
+}
+
+func (x *Report) GetReporter() string {
+	if x != nil {
+		return x.Reporter
+	}
+	return ""
+}
+
+func (x *Report) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Report) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *Report) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Report) GetReason() ReportReason {
+	if x != nil {
+		return x.Reason
+	}
+	return ReportReason_REPORT_REASON_UNSPECIFIED
+}
+
+func (x *Report) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Report) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Report) GetClosedMs() uint64 {
+	if x != nil {
+		return x.ClosedMs
+	}
+	return 0
+}
+
+func (x *Report) GetAction() ReportAction {
+	if x != nil {
+		return x.Action
+	}
+	return ReportAction_REPORT_ACTION_UNSPECIFIED
+}
+
+func (x *Report) GetNotes() []*ReportNote {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *Report) GetContext() []*Message {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *Report) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+// ReportNote is what an operator has done about a report, or has written beside it.
+type ReportNote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"` // name of the operator or of the admin key
+	TimeMs        uint64                 `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Action        ReportAction           `protobuf:"varint,3,opt,name=action,proto3,enum=petrel.v1.ReportAction" json:"action,omitempty"`
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportNote) Reset() {
+	*x = ReportNote{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportNote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportNote) ProtoMessage() {}
+
+func (x *ReportNote) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportNote.ProtoReflect.Descriptor instead.
+func (*ReportNote) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ReportNote) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ReportNote) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *ReportNote) GetAction() ReportAction {
+	if x != nil {
+		return x.Action
+	}
+	return ReportAction_REPORT_ACTION_UNSPECIFIED
+}
+
+func (x *ReportNote) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type ListReportsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	State         ReportState            `protobuf:"varint,2,opt,name=state,proto3,enum=petrel.v1.ReportState" json:"state,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`    // only reports of this user
+	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`  // of the page before
+	Limit         uint32                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // at most 100, which 0 means too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReportsRequest) Reset() {
+	*x = ListReportsRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReportsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReportsRequest) ProtoMessage() {}
+
+func (x *ListReportsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReportsRequest.ProtoReflect.Descriptor instead.
+func (*ListReportsRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListReportsRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *SetFirstMessageRuleRequest) GetFirstMessages() FirstMessages {
+func (x *ListReportsRequest) GetState() ReportState {
 	if x != nil {
-		return x.FirstMessages
+		return x.State
 	}
-	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+	return ReportState_REPORT_STATE_UNSPECIFIED
 }
 
-func (x *SetFirstMessageRuleRequest) GetRequestId() string {
+func (x *ListReportsRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ListReportsRequest) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *ListReportsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListReportsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reports       []*Report              `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"` // without context, the newest first; closed ones by the time of their end
+	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`     // of the next page; empty: there is none
+	Open          uint64                 `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`      // how many reports of the tenant are open
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReportsResponse) Reset() {
+	*x = ListReportsResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReportsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReportsResponse) ProtoMessage() {}
+
+func (x *ListReportsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReportsResponse.ProtoReflect.Descriptor instead.
+func (*ListReportsResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListReportsResponse) GetReports() []*Report {
+	if x != nil {
+		return x.Reports
+	}
+	return nil
+}
+
+func (x *ListReportsResponse) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *ListReportsResponse) GetOpen() uint64 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+type GetReportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Report        uint64                 `protobuf:"varint,2,opt,name=report,proto3" json:"report,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`    // with context: why it is read, 1 to 200 bytes; an admin key may leave it out. The audit log has it
+	Context       bool                   `protobuf:"varint,4,opt,name=context,proto3" json:"context,omitempty"` // with the copies of messages
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReportRequest) Reset() {
+	*x = GetReportRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReportRequest) ProtoMessage() {}
+
+func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReportRequest.ProtoReflect.Descriptor instead.
+func (*GetReportRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *GetReportRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetReportRequest) GetReport() uint64 {
+	if x != nil {
+		return x.Report
+	}
+	return 0
+}
+
+func (x *GetReportRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *GetReportRequest) GetContext() bool {
+	if x != nil {
+		return x.Context
+	}
+	return false
+}
+
+type ResolveReportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Report        uint64                 `protobuf:"varint,2,opt,name=report,proto3" json:"report,omitempty"`
+	Action        ReportAction           `protobuf:"varint,3,opt,name=action,proto3,enum=petrel.v1.ReportAction" json:"action,omitempty"`
+	UntilMs       uint64                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // of a mute
+	Note          string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`                       // at most 500 characters
+	RequestId     string                 `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveReportRequest) Reset() {
+	*x = ResolveReportRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveReportRequest) ProtoMessage() {}
+
+func (x *ResolveReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveReportRequest.ProtoReflect.Descriptor instead.
+func (*ResolveReportRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ResolveReportRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ResolveReportRequest) GetReport() uint64 {
+	if x != nil {
+		return x.Report
+	}
+	return 0
+}
+
+func (x *ResolveReportRequest) GetAction() ReportAction {
+	if x != nil {
+		return x.Action
+	}
+	return ReportAction_REPORT_ACTION_UNSPECIFIED
+}
+
+func (x *ResolveReportRequest) GetUntilMs() uint64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ResolveReportRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *ResolveReportRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type SetReportRulesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Context       uint32                 `protobuf:"varint,2,opt,name=context,proto3" json:"context,omitempty"` // messages beside the reported one, at most 20; 0: no text is kept, also not of the reported one
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetReportRulesRequest) Reset() {
+	*x = SetReportRulesRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetReportRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetReportRulesRequest) ProtoMessage() {}
+
+func (x *SetReportRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetReportRulesRequest.ProtoReflect.Descriptor instead.
+func (*SetReportRulesRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *SetReportRulesRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetReportRulesRequest) GetContext() uint32 {
+	if x != nil {
+		return x.Context
+	}
+	return 0
+}
+
+func (x *SetReportRulesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type MuteUserRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	UntilMs       uint64                 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // 0: the user may write again
+	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MuteUserRequest) Reset() {
+	*x = MuteUserRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MuteUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MuteUserRequest) ProtoMessage() {}
+
+func (x *MuteUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MuteUserRequest.ProtoReflect.Descriptor instead.
+func (*MuteUserRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *MuteUserRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *MuteUserRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *MuteUserRequest) GetUntilMs() uint64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *MuteUserRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type RestoreUserRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreUserRequest) Reset() {
+	*x = RestoreUserRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreUserRequest) ProtoMessage() {}
+
+func (x *RestoreUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreUserRequest.ProtoReflect.Descriptor instead.
+func (*RestoreUserRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *RestoreUserRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RestoreUserRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *RestoreUserRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -2207,7 +2958,7 @@ type SetProfilesRequest struct {
 
 func (x *SetProfilesRequest) Reset() {
 	*x = SetProfilesRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2970,7 @@ func (x *SetProfilesRequest) String() string {
 func (*SetProfilesRequest) ProtoMessage() {}
 
 func (x *SetProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2983,7 @@ func (x *SetProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProfilesRequest.ProtoReflect.Descriptor instead.
 func (*SetProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetProfilesRequest) GetTenant() string {
@@ -2271,7 +3022,7 @@ type ProfileChange struct {
 
 func (x *ProfileChange) Reset() {
 	*x = ProfileChange{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +3034,7 @@ func (x *ProfileChange) String() string {
 func (*ProfileChange) ProtoMessage() {}
 
 func (x *ProfileChange) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +3047,7 @@ func (x *ProfileChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileChange.ProtoReflect.Descriptor instead.
 func (*ProfileChange) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ProfileChange) GetUser() string {
@@ -2350,7 +3101,7 @@ type SetProfilesResponse struct {
 
 func (x *SetProfilesResponse) Reset() {
 	*x = SetProfilesResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +3113,7 @@ func (x *SetProfilesResponse) String() string {
 func (*SetProfilesResponse) ProtoMessage() {}
 
 func (x *SetProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +3126,7 @@ func (x *SetProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProfilesResponse.ProtoReflect.Descriptor instead.
 func (*SetProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SetProfilesResponse) GetChanged() uint32 {
@@ -2397,7 +3148,7 @@ type SetContactsRequest struct {
 
 func (x *SetContactsRequest) Reset() {
 	*x = SetContactsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +3160,7 @@ func (x *SetContactsRequest) String() string {
 func (*SetContactsRequest) ProtoMessage() {}
 
 func (x *SetContactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +3173,7 @@ func (x *SetContactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetContactsRequest.ProtoReflect.Descriptor instead.
 func (*SetContactsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetContactsRequest) GetTenant() string {
@@ -2463,7 +3214,7 @@ type ContactPair struct {
 
 func (x *ContactPair) Reset() {
 	*x = ContactPair{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +3226,7 @@ func (x *ContactPair) String() string {
 func (*ContactPair) ProtoMessage() {}
 
 func (x *ContactPair) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +3239,7 @@ func (x *ContactPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContactPair.ProtoReflect.Descriptor instead.
 func (*ContactPair) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ContactPair) GetUser() string {
@@ -2513,7 +3264,7 @@ type SetContactsResponse struct {
 
 func (x *SetContactsResponse) Reset() {
 	*x = SetContactsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +3276,7 @@ func (x *SetContactsResponse) String() string {
 func (*SetContactsResponse) ProtoMessage() {}
 
 func (x *SetContactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +3289,7 @@ func (x *SetContactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetContactsResponse.ProtoReflect.Descriptor instead.
 func (*SetContactsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 type ListUserContactsRequest struct {
@@ -2552,7 +3303,7 @@ type ListUserContactsRequest struct {
 
 func (x *ListUserContactsRequest) Reset() {
 	*x = ListUserContactsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +3315,7 @@ func (x *ListUserContactsRequest) String() string {
 func (*ListUserContactsRequest) ProtoMessage() {}
 
 func (x *ListUserContactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +3328,7 @@ func (x *ListUserContactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserContactsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserContactsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListUserContactsRequest) GetTenant() string {
@@ -2613,7 +3364,7 @@ type SetRegistrationRequest struct {
 
 func (x *SetRegistrationRequest) Reset() {
 	*x = SetRegistrationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +3376,7 @@ func (x *SetRegistrationRequest) String() string {
 func (*SetRegistrationRequest) ProtoMessage() {}
 
 func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +3389,7 @@ func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRegistrationRequest.ProtoReflect.Descriptor instead.
 func (*SetRegistrationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetRegistrationRequest) GetTenant() string {
@@ -2681,7 +3432,7 @@ type CreateInvitationRequest struct {
 
 func (x *CreateInvitationRequest) Reset() {
 	*x = CreateInvitationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +3444,7 @@ func (x *CreateInvitationRequest) String() string {
 func (*CreateInvitationRequest) ProtoMessage() {}
 
 func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +3457,7 @@ func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationRequest.ProtoReflect.Descriptor instead.
 func (*CreateInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CreateInvitationRequest) GetTenant() string {
@@ -2747,7 +3498,7 @@ type CreateInvitationResponse struct {
 
 func (x *CreateInvitationResponse) Reset() {
 	*x = CreateInvitationResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +3510,7 @@ func (x *CreateInvitationResponse) String() string {
 func (*CreateInvitationResponse) ProtoMessage() {}
 
 func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +3523,7 @@ func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationResponse.ProtoReflect.Descriptor instead.
 func (*CreateInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CreateInvitationResponse) GetCode() string {
@@ -2801,7 +3552,7 @@ type AdminRevokeDeviceRequest struct {
 
 func (x *AdminRevokeDeviceRequest) Reset() {
 	*x = AdminRevokeDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +3564,7 @@ func (x *AdminRevokeDeviceRequest) String() string {
 func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
 func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +3577,7 @@ func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AdminRevokeDeviceRequest) GetTenant() string {
@@ -2870,7 +3621,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3633,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3646,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -2945,7 +3696,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3708,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3721,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -3011,7 +3762,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3023,7 +3774,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,7 +3787,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -3066,7 +3817,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3829,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3842,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -3137,7 +3888,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3900,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3913,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 type ListKeysResponse struct {
@@ -3174,7 +3925,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3937,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3950,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -3219,7 +3970,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3982,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3995,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -3269,7 +4020,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +4032,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +4045,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 type ListAuditRequest struct {
@@ -3316,7 +4067,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +4079,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +4092,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListAuditRequest) GetSinceMs() uint64 {
@@ -3417,7 +4168,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +4180,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +4193,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -3483,7 +4234,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +4246,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +4259,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AuditRecord) GetNode() string {
@@ -3628,7 +4379,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3640,7 +4391,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3653,7 +4404,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -3679,7 +4430,7 @@ type VerifyAuditRequest struct {
 
 func (x *VerifyAuditRequest) Reset() {
 	*x = VerifyAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3691,7 +4442,7 @@ func (x *VerifyAuditRequest) String() string {
 func (*VerifyAuditRequest) ProtoMessage() {}
 
 func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3704,7 +4455,7 @@ func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
 func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *VerifyAuditRequest) GetHeads() []*AuditHead {
@@ -3725,7 +4476,7 @@ type VerifyAuditResponse struct {
 
 func (x *VerifyAuditResponse) Reset() {
 	*x = VerifyAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +4488,7 @@ func (x *VerifyAuditResponse) String() string {
 func (*VerifyAuditResponse) ProtoMessage() {}
 
 func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,7 +4501,7 @@ func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
 func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *VerifyAuditResponse) GetRecords() uint64 {
@@ -3786,7 +4537,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3798,7 +4549,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3811,7 +4562,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AuditHead) GetNode() string {
@@ -3848,7 +4599,7 @@ type AuditFault struct {
 
 func (x *AuditFault) Reset() {
 	*x = AuditFault{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +4611,7 @@ func (x *AuditFault) String() string {
 func (*AuditFault) ProtoMessage() {}
 
 func (x *AuditFault) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +4624,7 @@ func (x *AuditFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFault.ProtoReflect.Descriptor instead.
 func (*AuditFault) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AuditFault) GetNode() string {
@@ -3915,7 +4666,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +4678,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4691,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -3974,7 +4725,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3986,7 +4737,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3999,7 +4750,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -4028,7 +4779,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4040,7 +4791,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4053,7 +4804,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -4096,7 +4847,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4859,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4872,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -4163,7 +4914,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4175,7 +4926,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4188,7 +4939,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -4220,7 +4971,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +4983,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +4996,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{74}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -4266,7 +5017,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4278,7 +5029,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4291,7 +5042,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -4380,7 +5131,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +5143,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +5156,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -4515,7 +5266,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[69]
+	mi := &file_petrel_v1_admin_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4527,7 +5278,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[69]
+	mi := &file_petrel_v1_admin_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4540,7 +5291,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{69}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -4561,7 +5312,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[70]
+	mi := &file_petrel_v1_admin_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +5324,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[70]
+	mi := &file_petrel_v1_admin_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4586,7 +5337,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{70}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -4619,7 +5370,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[71]
+	mi := &file_petrel_v1_admin_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4631,7 +5382,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[71]
+	mi := &file_petrel_v1_admin_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4644,7 +5395,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{71}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -4662,7 +5413,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[72]
+	mi := &file_petrel_v1_admin_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4674,7 +5425,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[72]
+	mi := &file_petrel_v1_admin_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4687,7 +5438,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{72}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{80}
 }
 
 type RebalanceClusterRequest struct {
@@ -4698,7 +5449,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[73]
+	mi := &file_petrel_v1_admin_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4710,7 +5461,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[73]
+	mi := &file_petrel_v1_admin_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4723,7 +5474,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{73}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{81}
 }
 
 type MovePartitionRequest struct {
@@ -4736,7 +5487,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[74]
+	mi := &file_petrel_v1_admin_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4748,7 +5499,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[74]
+	mi := &file_petrel_v1_admin_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4761,7 +5512,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{74}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -4788,7 +5539,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[75]
+	mi := &file_petrel_v1_admin_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4800,7 +5551,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[75]
+	mi := &file_petrel_v1_admin_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4813,7 +5564,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{75}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -4838,7 +5589,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[76]
+	mi := &file_petrel_v1_admin_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4850,7 +5601,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[76]
+	mi := &file_petrel_v1_admin_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4863,7 +5614,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{76}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{84}
 }
 
 type FinalizeClusterResponse struct {
@@ -4876,7 +5627,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[77]
+	mi := &file_petrel_v1_admin_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4888,7 +5639,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[77]
+	mi := &file_petrel_v1_admin_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4901,7 +5652,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{77}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -5032,7 +5783,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\fR\x05token\"A\n" +
 	"\x13AdminGetUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"\xa0\x03\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\"\xe5\x03\n" +
 	"\bUserInfo\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -5050,7 +5801,10 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"takenBytes\x12\x1f\n" +
 	"\vbound_bytes\x18\f \x01(\x04R\n" +
 	"boundBytes\x12,\n" +
-	"\aprofile\x18\r \x01(\v2\x12.petrel.v1.AccountR\aprofile\"_\n" +
+	"\aprofile\x18\r \x01(\v2\x12.petrel.v1.AccountR\aprofile\x12$\n" +
+	"\x0emuted_until_ms\x18\x0e \x01(\x04R\fmutedUntilMs\x12\x1d\n" +
+	"\n" +
+	"leaving_ms\x18\x0f \x01(\x04R\tleavingMs\"_\n" +
 	"\x12DisableUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
@@ -5074,24 +5828,80 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\"*\n" +
 	"\x10GetTenantRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x92\x02\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xf8\x01\n" +
 	"\n" +
 	"TenantInfo\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
 	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x125\n" +
 	"\teffective\x18\x03 \x01(\x0e2\x17.petrel.v1.RegistrationR\teffective\x12\x1d\n" +
 	"\n" +
-	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12?\n" +
-	"\x0efirst_messages\x18\x06 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x18\n" +
-	"\amanaged\x18\x05 \x03(\tR\amanaged\"i\n" +
+	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12\x18\n" +
+	"\amanaged\x18\x05 \x03(\tR\amanaged\x12%\n" +
+	"\x0ereport_context\x18\n" +
+	" \x01(\rR\rreportContext\"i\n" +
 	"\x16SetProfileRulesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\amanaged\x18\x02 \x03(\tR\amanaged\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\x94\x01\n" +
-	"\x1aSetFirstMessageRuleRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12?\n" +
-	"\x0efirst_messages\x18\x02 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x1d\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x98\x03\n" +
+	"\x06Report\x12\x16\n" +
+	"\x06report\x18\x01 \x01(\x04R\x06report\x12\x1a\n" +
+	"\breporter\x18\x02 \x01(\tR\breporter\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x12\n" +
+	"\x04conv\x18\x04 \x01(\tR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12/\n" +
+	"\x06reason\x18\x06 \x01(\x0e2\x17.petrel.v1.ReportReasonR\x06reason\x12\x12\n" +
+	"\x04text\x18\a \x01(\tR\x04text\x12\x17\n" +
+	"\atime_ms\x18\b \x01(\x04R\x06timeMs\x12\x1b\n" +
+	"\tclosed_ms\x18\t \x01(\x04R\bclosedMs\x12/\n" +
+	"\x06action\x18\n" +
+	" \x01(\x0e2\x17.petrel.v1.ReportActionR\x06action\x12+\n" +
+	"\x05notes\x18\v \x03(\v2\x15.petrel.v1.ReportNoteR\x05notes\x12,\n" +
+	"\acontext\x18\f \x03(\v2\x12.petrel.v1.MessageR\acontext\x12\x19\n" +
+	"\bleft_out\x18\r \x01(\rR\aleftOut\"z\n" +
+	"\n" +
+	"ReportNote\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12/\n" +
+	"\x06action\x18\x03 \x01(\x0e2\x17.petrel.v1.ReportActionR\x06action\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\x9a\x01\n" +
+	"\x12ListReportsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12,\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x16.petrel.v1.ReportStateR\x05state\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\fR\x05token\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\rR\x05limit\"l\n" +
+	"\x13ListReportsResponse\x12+\n" +
+	"\areports\x18\x01 \x03(\v2\x11.petrel.v1.ReportR\areports\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
+	"\x04open\x18\x03 \x01(\x04R\x04open\"t\n" +
+	"\x10GetReportRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06report\x18\x02 \x01(\x04R\x06report\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\acontext\x18\x04 \x01(\bR\acontext\"\xc5\x01\n" +
+	"\x14ResolveReportRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06report\x18\x02 \x01(\x04R\x06report\x12/\n" +
+	"\x06action\x18\x03 \x01(\x0e2\x17.petrel.v1.ReportActionR\x06action\x12\x19\n" +
+	"\buntil_ms\x18\x04 \x01(\x04R\auntilMs\x12\x12\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\"h\n" +
+	"\x15SetReportRulesRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
+	"\acontext\x18\x02 \x01(\rR\acontext\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"w\n" +
+	"\x0fMuteUserRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x19\n" +
+	"\buntil_ms\x18\x03 \x01(\x04R\auntilMs\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"_\n" +
+	"\x12RestoreUserRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"\x81\x01\n" +
 	"\x12SetProfilesRequest\x12\x16\n" +
@@ -5322,9 +6132,20 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x18REGISTRATION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REGISTRATION_OPEN\x10\x01\x12\x1b\n" +
 	"\x17REGISTRATION_INVITATION\x10\x02\x12\x17\n" +
-	"\x13REGISTRATION_CLOSED\x10\x032M\n" +
+	"\x13REGISTRATION_CLOSED\x10\x03*\xad\x01\n" +
+	"\fReportAction\x12\x1d\n" +
+	"\x19REPORT_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12REPORT_ACTION_NOTE\x10\x01\x12\x19\n" +
+	"\x15REPORT_ACTION_DISMISS\x10\x02\x12\x18\n" +
+	"\x14REPORT_ACTION_RECALL\x10\x03\x12\x16\n" +
+	"\x12REPORT_ACTION_MUTE\x10\x04\x12\x19\n" +
+	"\x15REPORT_ACTION_DISABLE\x10\x05*[\n" +
+	"\vReportState\x12\x1c\n" +
+	"\x18REPORT_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11REPORT_STATE_OPEN\x10\x01\x12\x17\n" +
+	"\x13REPORT_STATE_CLOSED\x10\x022M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\x87$\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xcd&\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -5345,11 +6166,16 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\bLinkUser\x12\x1a.petrel.v1.LinkUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
 	"\tGetTenant\x12\x1b.petrel.v1.GetTenantRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
 	"\x0fSetRegistration\x12!.petrel.v1.SetRegistrationRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
-	"\x0fSetProfileRules\x12!.petrel.v1.SetProfileRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12S\n" +
-	"\x13SetFirstMessageRule\x12%.petrel.v1.SetFirstMessageRuleRequest\x1a\x15.petrel.v1.TenantInfo\x12L\n" +
+	"\x0fSetProfileRules\x12!.petrel.v1.SetProfileRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12L\n" +
 	"\vSetProfiles\x12\x1d.petrel.v1.SetProfilesRequest\x1a\x1e.petrel.v1.SetProfilesResponse\x12L\n" +
 	"\vSetContacts\x12\x1d.petrel.v1.SetContactsRequest\x1a\x1e.petrel.v1.SetContactsResponse\x12S\n" +
-	"\fListContacts\x12\".petrel.v1.ListUserContactsRequest\x1a\x1f.petrel.v1.ListContactsResponse\x12[\n" +
+	"\fListContacts\x12\".petrel.v1.ListUserContactsRequest\x1a\x1f.petrel.v1.ListContactsResponse\x12L\n" +
+	"\vListReports\x12\x1d.petrel.v1.ListReportsRequest\x1a\x1e.petrel.v1.ListReportsResponse\x12;\n" +
+	"\tGetReport\x12\x1b.petrel.v1.GetReportRequest\x1a\x11.petrel.v1.Report\x12C\n" +
+	"\rResolveReport\x12\x1f.petrel.v1.ResolveReportRequest\x1a\x11.petrel.v1.Report\x12I\n" +
+	"\x0eSetReportRules\x12 .petrel.v1.SetReportRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12;\n" +
+	"\bMuteUser\x12\x1a.petrel.v1.MuteUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
+	"\vRestoreUser\x12\x1d.petrel.v1.RestoreUserRequest\x1a\x13.petrel.v1.UserInfo\x12[\n" +
 	"\x10CreateInvitation\x12\".petrel.v1.CreateInvitationRequest\x1a#.petrel.v1.CreateInvitationResponse\x12T\n" +
 	"\fRevokeDevice\x12#.petrel.v1.AdminRevokeDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12B\n" +
 	"\tMintToken\x12\x1b.petrel.v1.MintTokenRequest\x1a\x18.petrel.v1.LoginResponse\x12F\n" +
@@ -5404,299 +6230,326 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_admin_proto_rawDescData
 }
 
-var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
+var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(Registration)(0),                     // 0: petrel.v1.Registration
-	(*RedeemRequest)(nil),                 // 1: petrel.v1.RedeemRequest
-	(*RedeemResponse)(nil),                // 2: petrel.v1.RedeemResponse
-	(*CreateUsersRequest)(nil),            // 3: petrel.v1.CreateUsersRequest
-	(*CreateUsersResponse)(nil),           // 4: petrel.v1.CreateUsersResponse
-	(*UserToken)(nil),                     // 5: petrel.v1.UserToken
-	(*RevokeTokensRequest)(nil),           // 6: petrel.v1.RevokeTokensRequest
-	(*RevokeTokensResponse)(nil),          // 7: petrel.v1.RevokeTokensResponse
-	(*AdminCreateGroupRequest)(nil),       // 8: petrel.v1.AdminCreateGroupRequest
-	(*AdminCreateGroupResponse)(nil),      // 9: petrel.v1.AdminCreateGroupResponse
-	(*ChangeMembersRequest)(nil),          // 10: petrel.v1.ChangeMembersRequest
-	(*SendAsRequest)(nil),                 // 11: petrel.v1.SendAsRequest
-	(*AdminGetHistoryRequest)(nil),        // 12: petrel.v1.AdminGetHistoryRequest
-	(*GetLimitsRequest)(nil),              // 13: petrel.v1.GetLimitsRequest
-	(*ServerLimits)(nil),                  // 14: petrel.v1.ServerLimits
-	(*ClusterLimits)(nil),                 // 15: petrel.v1.ClusterLimits
-	(*NodeLimits)(nil),                    // 16: petrel.v1.NodeLimits
-	(*GetStatsRequest)(nil),               // 17: petrel.v1.GetStatsRequest
-	(*CompactRequest)(nil),                // 18: petrel.v1.CompactRequest
-	(*CreateCheckpointRequest)(nil),       // 19: petrel.v1.CreateCheckpointRequest
-	(*CreateCheckpointResponse)(nil),      // 20: petrel.v1.CreateCheckpointResponse
-	(*CompactResponse)(nil),               // 21: petrel.v1.CompactResponse
-	(*Stats)(nil),                         // 22: petrel.v1.Stats
-	(*ListUsersRequest)(nil),              // 23: petrel.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),             // 24: petrel.v1.ListUsersResponse
-	(*AdminGetUserRequest)(nil),           // 25: petrel.v1.AdminGetUserRequest
-	(*UserInfo)(nil),                      // 26: petrel.v1.UserInfo
-	(*DisableUserRequest)(nil),            // 27: petrel.v1.DisableUserRequest
-	(*EnableUserRequest)(nil),             // 28: petrel.v1.EnableUserRequest
-	(*SetPasswordRequest)(nil),            // 29: petrel.v1.SetPasswordRequest
-	(*LinkUserRequest)(nil),               // 30: petrel.v1.LinkUserRequest
-	(*GetTenantRequest)(nil),              // 31: petrel.v1.GetTenantRequest
-	(*TenantInfo)(nil),                    // 32: petrel.v1.TenantInfo
-	(*SetProfileRulesRequest)(nil),        // 33: petrel.v1.SetProfileRulesRequest
-	(*SetFirstMessageRuleRequest)(nil),    // 34: petrel.v1.SetFirstMessageRuleRequest
-	(*SetProfilesRequest)(nil),            // 35: petrel.v1.SetProfilesRequest
-	(*ProfileChange)(nil),                 // 36: petrel.v1.ProfileChange
-	(*SetProfilesResponse)(nil),           // 37: petrel.v1.SetProfilesResponse
-	(*SetContactsRequest)(nil),            // 38: petrel.v1.SetContactsRequest
-	(*ContactPair)(nil),                   // 39: petrel.v1.ContactPair
-	(*SetContactsResponse)(nil),           // 40: petrel.v1.SetContactsResponse
-	(*ListUserContactsRequest)(nil),       // 41: petrel.v1.ListUserContactsRequest
-	(*SetRegistrationRequest)(nil),        // 42: petrel.v1.SetRegistrationRequest
-	(*CreateInvitationRequest)(nil),       // 43: petrel.v1.CreateInvitationRequest
-	(*CreateInvitationResponse)(nil),      // 44: petrel.v1.CreateInvitationResponse
-	(*AdminRevokeDeviceRequest)(nil),      // 45: petrel.v1.AdminRevokeDeviceRequest
-	(*MintTokenRequest)(nil),              // 46: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),              // 47: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),             // 48: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                       // 49: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),               // 50: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),              // 51: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),              // 52: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),             // 53: petrel.v1.RevokeKeyResponse
-	(*ListAuditRequest)(nil),              // 54: petrel.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),             // 55: petrel.v1.ListAuditResponse
-	(*AuditRecord)(nil),                   // 56: petrel.v1.AuditRecord
-	(*AuditDetail)(nil),                   // 57: petrel.v1.AuditDetail
-	(*VerifyAuditRequest)(nil),            // 58: petrel.v1.VerifyAuditRequest
-	(*VerifyAuditResponse)(nil),           // 59: petrel.v1.VerifyAuditResponse
-	(*AuditHead)(nil),                     // 60: petrel.v1.AuditHead
-	(*AuditFault)(nil),                    // 61: petrel.v1.AuditFault
-	(*ListUserConversationsRequest)(nil),  // 62: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 63: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 64: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 65: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 66: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 67: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 68: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 69: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 70: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 71: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 72: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 73: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 74: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 75: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 76: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 77: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 78: petrel.v1.FinalizeClusterResponse
-	nil,                                   // 79: petrel.v1.ProfileChange.FieldsEntry
-	nil,                                   // 80: petrel.v1.ProfileChange.VisibilityEntry
-	(*MemberRef)(nil),                     // 81: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 82: petrel.v1.MemberChange
-	(*Send)(nil),                          // 83: petrel.v1.Send
-	(*GetHistory)(nil),                    // 84: petrel.v1.GetHistory
-	(*Device)(nil),                        // 85: petrel.v1.Device
-	(*Account)(nil),                       // 86: petrel.v1.Account
-	(FirstMessages)(0),                    // 87: petrel.v1.FirstMessages
-	(*DeviceRef)(nil),                     // 88: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 89: petrel.v1.ConvState
-	(Visibility)(0),                       // 90: petrel.v1.Visibility
-	(*GetOverviewRequest)(nil),            // 91: petrel.v1.GetOverviewRequest
-	(*ListRefusalsRequest)(nil),           // 92: petrel.v1.ListRefusalsRequest
-	(*ReadLogRequest)(nil),                // 93: petrel.v1.ReadLogRequest
-	(*ListTenantsRequest)(nil),            // 94: petrel.v1.ListTenantsRequest
-	(*ListSessionsRequest)(nil),           // 95: petrel.v1.ListSessionsRequest
-	(*TraceUserRequest)(nil),              // 96: petrel.v1.TraceUserRequest
-	(*ListConversationsRequest)(nil),      // 97: petrel.v1.ListConversationsRequest
-	(*AdminGetConversationRequest)(nil),   // 98: petrel.v1.AdminGetConversationRequest
-	(*FreezeConversationRequest)(nil),     // 99: petrel.v1.FreezeConversationRequest
-	(*TraceMessageRequest)(nil),           // 100: petrel.v1.TraceMessageRequest
-	(*NoteBackupRequest)(nil),             // 101: petrel.v1.NoteBackupRequest
-	(*ListBackupsRequest)(nil),            // 102: petrel.v1.ListBackupsRequest
-	(*ListOperatorsRequest)(nil),          // 103: petrel.v1.ListOperatorsRequest
-	(*CreateOperatorRequest)(nil),         // 104: petrel.v1.CreateOperatorRequest
-	(*ChangeOperatorRequest)(nil),         // 105: petrel.v1.ChangeOperatorRequest
-	(*ResetOperatorRequest)(nil),          // 106: petrel.v1.ResetOperatorRequest
-	(*RemoveOperatorRequest)(nil),         // 107: petrel.v1.RemoveOperatorRequest
-	(*ChangeResponse)(nil),                // 108: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 109: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 110: petrel.v1.HistoryPage
-	(*ListContactsResponse)(nil),          // 111: petrel.v1.ListContactsResponse
-	(*RevokeDeviceResponse)(nil),          // 112: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 113: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 114: petrel.v1.ListMembersResponse
-	(*Overview)(nil),                      // 115: petrel.v1.Overview
-	(*ListRefusalsResponse)(nil),          // 116: petrel.v1.ListRefusalsResponse
-	(*ReadLogResponse)(nil),               // 117: petrel.v1.ReadLogResponse
-	(*PreviewLimitsResponse)(nil),         // 118: petrel.v1.PreviewLimitsResponse
-	(*ListTenantsResponse)(nil),           // 119: petrel.v1.ListTenantsResponse
-	(*ListSessionsResponse)(nil),          // 120: petrel.v1.ListSessionsResponse
-	(*TraceUserResponse)(nil),             // 121: petrel.v1.TraceUserResponse
-	(*ListConversationsResponse)(nil),     // 122: petrel.v1.ListConversationsResponse
-	(*ConversationInfo)(nil),              // 123: petrel.v1.ConversationInfo
-	(*TraceMessageResponse)(nil),          // 124: petrel.v1.TraceMessageResponse
-	(*NoteBackupResponse)(nil),            // 125: petrel.v1.NoteBackupResponse
-	(*ListBackupsResponse)(nil),           // 126: petrel.v1.ListBackupsResponse
-	(*ListOperatorsResponse)(nil),         // 127: petrel.v1.ListOperatorsResponse
-	(*EnrollmentCode)(nil),                // 128: petrel.v1.EnrollmentCode
-	(*OperatorInfo)(nil),                  // 129: petrel.v1.OperatorInfo
-	(*RemoveOperatorResponse)(nil),        // 130: petrel.v1.RemoveOperatorResponse
+	(ReportAction)(0),                     // 1: petrel.v1.ReportAction
+	(ReportState)(0),                      // 2: petrel.v1.ReportState
+	(*RedeemRequest)(nil),                 // 3: petrel.v1.RedeemRequest
+	(*RedeemResponse)(nil),                // 4: petrel.v1.RedeemResponse
+	(*CreateUsersRequest)(nil),            // 5: petrel.v1.CreateUsersRequest
+	(*CreateUsersResponse)(nil),           // 6: petrel.v1.CreateUsersResponse
+	(*UserToken)(nil),                     // 7: petrel.v1.UserToken
+	(*RevokeTokensRequest)(nil),           // 8: petrel.v1.RevokeTokensRequest
+	(*RevokeTokensResponse)(nil),          // 9: petrel.v1.RevokeTokensResponse
+	(*AdminCreateGroupRequest)(nil),       // 10: petrel.v1.AdminCreateGroupRequest
+	(*AdminCreateGroupResponse)(nil),      // 11: petrel.v1.AdminCreateGroupResponse
+	(*ChangeMembersRequest)(nil),          // 12: petrel.v1.ChangeMembersRequest
+	(*SendAsRequest)(nil),                 // 13: petrel.v1.SendAsRequest
+	(*AdminGetHistoryRequest)(nil),        // 14: petrel.v1.AdminGetHistoryRequest
+	(*GetLimitsRequest)(nil),              // 15: petrel.v1.GetLimitsRequest
+	(*ServerLimits)(nil),                  // 16: petrel.v1.ServerLimits
+	(*ClusterLimits)(nil),                 // 17: petrel.v1.ClusterLimits
+	(*NodeLimits)(nil),                    // 18: petrel.v1.NodeLimits
+	(*GetStatsRequest)(nil),               // 19: petrel.v1.GetStatsRequest
+	(*CompactRequest)(nil),                // 20: petrel.v1.CompactRequest
+	(*CreateCheckpointRequest)(nil),       // 21: petrel.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),      // 22: petrel.v1.CreateCheckpointResponse
+	(*CompactResponse)(nil),               // 23: petrel.v1.CompactResponse
+	(*Stats)(nil),                         // 24: petrel.v1.Stats
+	(*ListUsersRequest)(nil),              // 25: petrel.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),             // 26: petrel.v1.ListUsersResponse
+	(*AdminGetUserRequest)(nil),           // 27: petrel.v1.AdminGetUserRequest
+	(*UserInfo)(nil),                      // 28: petrel.v1.UserInfo
+	(*DisableUserRequest)(nil),            // 29: petrel.v1.DisableUserRequest
+	(*EnableUserRequest)(nil),             // 30: petrel.v1.EnableUserRequest
+	(*SetPasswordRequest)(nil),            // 31: petrel.v1.SetPasswordRequest
+	(*LinkUserRequest)(nil),               // 32: petrel.v1.LinkUserRequest
+	(*GetTenantRequest)(nil),              // 33: petrel.v1.GetTenantRequest
+	(*TenantInfo)(nil),                    // 34: petrel.v1.TenantInfo
+	(*SetProfileRulesRequest)(nil),        // 35: petrel.v1.SetProfileRulesRequest
+	(*Report)(nil),                        // 36: petrel.v1.Report
+	(*ReportNote)(nil),                    // 37: petrel.v1.ReportNote
+	(*ListReportsRequest)(nil),            // 38: petrel.v1.ListReportsRequest
+	(*ListReportsResponse)(nil),           // 39: petrel.v1.ListReportsResponse
+	(*GetReportRequest)(nil),              // 40: petrel.v1.GetReportRequest
+	(*ResolveReportRequest)(nil),          // 41: petrel.v1.ResolveReportRequest
+	(*SetReportRulesRequest)(nil),         // 42: petrel.v1.SetReportRulesRequest
+	(*MuteUserRequest)(nil),               // 43: petrel.v1.MuteUserRequest
+	(*RestoreUserRequest)(nil),            // 44: petrel.v1.RestoreUserRequest
+	(*SetProfilesRequest)(nil),            // 45: petrel.v1.SetProfilesRequest
+	(*ProfileChange)(nil),                 // 46: petrel.v1.ProfileChange
+	(*SetProfilesResponse)(nil),           // 47: petrel.v1.SetProfilesResponse
+	(*SetContactsRequest)(nil),            // 48: petrel.v1.SetContactsRequest
+	(*ContactPair)(nil),                   // 49: petrel.v1.ContactPair
+	(*SetContactsResponse)(nil),           // 50: petrel.v1.SetContactsResponse
+	(*ListUserContactsRequest)(nil),       // 51: petrel.v1.ListUserContactsRequest
+	(*SetRegistrationRequest)(nil),        // 52: petrel.v1.SetRegistrationRequest
+	(*CreateInvitationRequest)(nil),       // 53: petrel.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),      // 54: petrel.v1.CreateInvitationResponse
+	(*AdminRevokeDeviceRequest)(nil),      // 55: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 56: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 57: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 58: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 59: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 60: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 61: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 62: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 63: petrel.v1.RevokeKeyResponse
+	(*ListAuditRequest)(nil),              // 64: petrel.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 65: petrel.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 66: petrel.v1.AuditRecord
+	(*AuditDetail)(nil),                   // 67: petrel.v1.AuditDetail
+	(*VerifyAuditRequest)(nil),            // 68: petrel.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),           // 69: petrel.v1.VerifyAuditResponse
+	(*AuditHead)(nil),                     // 70: petrel.v1.AuditHead
+	(*AuditFault)(nil),                    // 71: petrel.v1.AuditFault
+	(*ListUserConversationsRequest)(nil),  // 72: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 73: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 74: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 75: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 76: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 77: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 78: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 79: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 80: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 81: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 82: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 83: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 84: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 85: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 86: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 87: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 88: petrel.v1.FinalizeClusterResponse
+	nil,                                   // 89: petrel.v1.ProfileChange.FieldsEntry
+	nil,                                   // 90: petrel.v1.ProfileChange.VisibilityEntry
+	(*MemberRef)(nil),                     // 91: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 92: petrel.v1.MemberChange
+	(*Send)(nil),                          // 93: petrel.v1.Send
+	(*GetHistory)(nil),                    // 94: petrel.v1.GetHistory
+	(*Device)(nil),                        // 95: petrel.v1.Device
+	(*Account)(nil),                       // 96: petrel.v1.Account
+	(ReportReason)(0),                     // 97: petrel.v1.ReportReason
+	(*Message)(nil),                       // 98: petrel.v1.Message
+	(*DeviceRef)(nil),                     // 99: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 100: petrel.v1.ConvState
+	(Visibility)(0),                       // 101: petrel.v1.Visibility
+	(*GetOverviewRequest)(nil),            // 102: petrel.v1.GetOverviewRequest
+	(*ListRefusalsRequest)(nil),           // 103: petrel.v1.ListRefusalsRequest
+	(*ReadLogRequest)(nil),                // 104: petrel.v1.ReadLogRequest
+	(*ListTenantsRequest)(nil),            // 105: petrel.v1.ListTenantsRequest
+	(*ListSessionsRequest)(nil),           // 106: petrel.v1.ListSessionsRequest
+	(*TraceUserRequest)(nil),              // 107: petrel.v1.TraceUserRequest
+	(*ListConversationsRequest)(nil),      // 108: petrel.v1.ListConversationsRequest
+	(*AdminGetConversationRequest)(nil),   // 109: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),     // 110: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),           // 111: petrel.v1.TraceMessageRequest
+	(*NoteBackupRequest)(nil),             // 112: petrel.v1.NoteBackupRequest
+	(*ListBackupsRequest)(nil),            // 113: petrel.v1.ListBackupsRequest
+	(*ListOperatorsRequest)(nil),          // 114: petrel.v1.ListOperatorsRequest
+	(*CreateOperatorRequest)(nil),         // 115: petrel.v1.CreateOperatorRequest
+	(*ChangeOperatorRequest)(nil),         // 116: petrel.v1.ChangeOperatorRequest
+	(*ResetOperatorRequest)(nil),          // 117: petrel.v1.ResetOperatorRequest
+	(*RemoveOperatorRequest)(nil),         // 118: petrel.v1.RemoveOperatorRequest
+	(*ChangeResponse)(nil),                // 119: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 120: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 121: petrel.v1.HistoryPage
+	(*ListContactsResponse)(nil),          // 122: petrel.v1.ListContactsResponse
+	(*RevokeDeviceResponse)(nil),          // 123: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 124: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 125: petrel.v1.ListMembersResponse
+	(*Overview)(nil),                      // 126: petrel.v1.Overview
+	(*ListRefusalsResponse)(nil),          // 127: petrel.v1.ListRefusalsResponse
+	(*ReadLogResponse)(nil),               // 128: petrel.v1.ReadLogResponse
+	(*PreviewLimitsResponse)(nil),         // 129: petrel.v1.PreviewLimitsResponse
+	(*ListTenantsResponse)(nil),           // 130: petrel.v1.ListTenantsResponse
+	(*ListSessionsResponse)(nil),          // 131: petrel.v1.ListSessionsResponse
+	(*TraceUserResponse)(nil),             // 132: petrel.v1.TraceUserResponse
+	(*ListConversationsResponse)(nil),     // 133: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),              // 134: petrel.v1.ConversationInfo
+	(*TraceMessageResponse)(nil),          // 135: petrel.v1.TraceMessageResponse
+	(*NoteBackupResponse)(nil),            // 136: petrel.v1.NoteBackupResponse
+	(*ListBackupsResponse)(nil),           // 137: petrel.v1.ListBackupsResponse
+	(*ListOperatorsResponse)(nil),         // 138: petrel.v1.ListOperatorsResponse
+	(*EnrollmentCode)(nil),                // 139: petrel.v1.EnrollmentCode
+	(*OperatorInfo)(nil),                  // 140: petrel.v1.OperatorInfo
+	(*RemoveOperatorResponse)(nil),        // 141: petrel.v1.RemoveOperatorResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
-	5,   // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	81,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	82,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	83,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	84,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
-	16,  // 5: petrel.v1.ClusterLimits.nodes:type_name -> petrel.v1.NodeLimits
-	14,  // 6: petrel.v1.NodeLimits.limits:type_name -> petrel.v1.ServerLimits
-	26,  // 7: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	85,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	86,  // 9: petrel.v1.UserInfo.profile:type_name -> petrel.v1.Account
+	7,   // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
+	91,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	92,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	93,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	94,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	18,  // 5: petrel.v1.ClusterLimits.nodes:type_name -> petrel.v1.NodeLimits
+	16,  // 6: petrel.v1.NodeLimits.limits:type_name -> petrel.v1.ServerLimits
+	28,  // 7: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
+	95,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	96,  // 9: petrel.v1.UserInfo.profile:type_name -> petrel.v1.Account
 	0,   // 10: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
 	0,   // 11: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
-	87,  // 12: petrel.v1.TenantInfo.first_messages:type_name -> petrel.v1.FirstMessages
-	87,  // 13: petrel.v1.SetFirstMessageRuleRequest.first_messages:type_name -> petrel.v1.FirstMessages
-	36,  // 14: petrel.v1.SetProfilesRequest.profiles:type_name -> petrel.v1.ProfileChange
-	79,  // 15: petrel.v1.ProfileChange.fields:type_name -> petrel.v1.ProfileChange.FieldsEntry
-	80,  // 16: petrel.v1.ProfileChange.visibility:type_name -> petrel.v1.ProfileChange.VisibilityEntry
-	39,  // 17: petrel.v1.SetContactsRequest.pairs:type_name -> petrel.v1.ContactPair
-	0,   // 18: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
-	88,  // 19: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	49,  // 20: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	49,  // 21: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	56,  // 22: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
-	57,  // 23: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
-	60,  // 24: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
-	60,  // 25: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
-	61,  // 26: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
-	89,  // 27: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	69,  // 28: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	90,  // 29: petrel.v1.ProfileChange.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	1,   // 30: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	3,   // 31: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	6,   // 32: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	8,   // 33: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	10,  // 34: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11,  // 35: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	12,  // 36: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	13,  // 37: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	14,  // 38: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	17,  // 39: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	23,  // 40: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	25,  // 41: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	27,  // 42: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	28,  // 43: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	29,  // 44: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	30,  // 45: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
-	31,  // 46: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
-	42,  // 47: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
-	33,  // 48: petrel.v1.AdminService.SetProfileRules:input_type -> petrel.v1.SetProfileRulesRequest
-	34,  // 49: petrel.v1.AdminService.SetFirstMessageRule:input_type -> petrel.v1.SetFirstMessageRuleRequest
-	35,  // 50: petrel.v1.AdminService.SetProfiles:input_type -> petrel.v1.SetProfilesRequest
-	38,  // 51: petrel.v1.AdminService.SetContacts:input_type -> petrel.v1.SetContactsRequest
-	41,  // 52: petrel.v1.AdminService.ListContacts:input_type -> petrel.v1.ListUserContactsRequest
-	43,  // 53: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
-	45,  // 54: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	46,  // 55: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	47,  // 56: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	50,  // 57: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	52,  // 58: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	54,  // 59: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
-	58,  // 60: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
-	62,  // 61: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	64,  // 62: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	65,  // 63: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	66,  // 64: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	18,  // 65: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	19,  // 66: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	67,  // 67: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	70,  // 68: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	72,  // 69: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	74,  // 70: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	75,  // 71: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	77,  // 72: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	91,  // 73: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
-	92,  // 74: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
-	93,  // 75: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
-	14,  // 76: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
-	94,  // 77: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
-	95,  // 78: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
-	96,  // 79: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
-	97,  // 80: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
-	98,  // 81: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
-	99,  // 82: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
-	100, // 83: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
-	101, // 84: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
-	102, // 85: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
-	103, // 86: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
-	104, // 87: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
-	105, // 88: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
-	106, // 89: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
-	107, // 90: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
-	2,   // 91: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	4,   // 92: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	7,   // 93: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	9,   // 94: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	108, // 95: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	109, // 96: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	110, // 97: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	15,  // 98: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
-	15,  // 99: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
-	22,  // 100: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	24,  // 101: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	26,  // 102: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	26,  // 103: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	26,  // 104: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	26,  // 105: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	26,  // 106: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
-	32,  // 107: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
-	32,  // 108: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
-	32,  // 109: petrel.v1.AdminService.SetProfileRules:output_type -> petrel.v1.TenantInfo
-	32,  // 110: petrel.v1.AdminService.SetFirstMessageRule:output_type -> petrel.v1.TenantInfo
-	37,  // 111: petrel.v1.AdminService.SetProfiles:output_type -> petrel.v1.SetProfilesResponse
-	40,  // 112: petrel.v1.AdminService.SetContacts:output_type -> petrel.v1.SetContactsResponse
-	111, // 113: petrel.v1.AdminService.ListContacts:output_type -> petrel.v1.ListContactsResponse
-	44,  // 114: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
-	112, // 115: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	113, // 116: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	48,  // 117: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	51,  // 118: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	53,  // 119: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	55,  // 120: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
-	59,  // 121: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
-	63,  // 122: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	114, // 123: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	108, // 124: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	108, // 125: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	21,  // 126: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	20,  // 127: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	68,  // 128: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	71,  // 129: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	73,  // 130: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	68,  // 131: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	76,  // 132: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	78,  // 133: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	115, // 134: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
-	116, // 135: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
-	117, // 136: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
-	118, // 137: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
-	119, // 138: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
-	120, // 139: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
-	121, // 140: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
-	122, // 141: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
-	123, // 142: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
-	108, // 143: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
-	124, // 144: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
-	125, // 145: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
-	126, // 146: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
-	127, // 147: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
-	128, // 148: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
-	129, // 149: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
-	128, // 150: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
-	130, // 151: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
-	91,  // [91:152] is the sub-list for method output_type
-	30,  // [30:91] is the sub-list for method input_type
-	30,  // [30:30] is the sub-list for extension type_name
-	30,  // [30:30] is the sub-list for extension extendee
-	0,   // [0:30] is the sub-list for field type_name
+	97,  // 12: petrel.v1.Report.reason:type_name -> petrel.v1.ReportReason
+	1,   // 13: petrel.v1.Report.action:type_name -> petrel.v1.ReportAction
+	37,  // 14: petrel.v1.Report.notes:type_name -> petrel.v1.ReportNote
+	98,  // 15: petrel.v1.Report.context:type_name -> petrel.v1.Message
+	1,   // 16: petrel.v1.ReportNote.action:type_name -> petrel.v1.ReportAction
+	2,   // 17: petrel.v1.ListReportsRequest.state:type_name -> petrel.v1.ReportState
+	36,  // 18: petrel.v1.ListReportsResponse.reports:type_name -> petrel.v1.Report
+	1,   // 19: petrel.v1.ResolveReportRequest.action:type_name -> petrel.v1.ReportAction
+	46,  // 20: petrel.v1.SetProfilesRequest.profiles:type_name -> petrel.v1.ProfileChange
+	89,  // 21: petrel.v1.ProfileChange.fields:type_name -> petrel.v1.ProfileChange.FieldsEntry
+	90,  // 22: petrel.v1.ProfileChange.visibility:type_name -> petrel.v1.ProfileChange.VisibilityEntry
+	49,  // 23: petrel.v1.SetContactsRequest.pairs:type_name -> petrel.v1.ContactPair
+	0,   // 24: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
+	99,  // 25: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	59,  // 26: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	59,  // 27: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	66,  // 28: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
+	67,  // 29: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
+	70,  // 30: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
+	70,  // 31: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
+	71,  // 32: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
+	100, // 33: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	79,  // 34: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	101, // 35: petrel.v1.ProfileChange.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	3,   // 36: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	5,   // 37: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	8,   // 38: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	10,  // 39: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	12,  // 40: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	13,  // 41: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	14,  // 42: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	15,  // 43: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	16,  // 44: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	19,  // 45: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	25,  // 46: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	27,  // 47: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	29,  // 48: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	30,  // 49: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	31,  // 50: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	32,  // 51: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	33,  // 52: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	52,  // 53: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	35,  // 54: petrel.v1.AdminService.SetProfileRules:input_type -> petrel.v1.SetProfileRulesRequest
+	45,  // 55: petrel.v1.AdminService.SetProfiles:input_type -> petrel.v1.SetProfilesRequest
+	48,  // 56: petrel.v1.AdminService.SetContacts:input_type -> petrel.v1.SetContactsRequest
+	51,  // 57: petrel.v1.AdminService.ListContacts:input_type -> petrel.v1.ListUserContactsRequest
+	38,  // 58: petrel.v1.AdminService.ListReports:input_type -> petrel.v1.ListReportsRequest
+	40,  // 59: petrel.v1.AdminService.GetReport:input_type -> petrel.v1.GetReportRequest
+	41,  // 60: petrel.v1.AdminService.ResolveReport:input_type -> petrel.v1.ResolveReportRequest
+	42,  // 61: petrel.v1.AdminService.SetReportRules:input_type -> petrel.v1.SetReportRulesRequest
+	43,  // 62: petrel.v1.AdminService.MuteUser:input_type -> petrel.v1.MuteUserRequest
+	44,  // 63: petrel.v1.AdminService.RestoreUser:input_type -> petrel.v1.RestoreUserRequest
+	53,  // 64: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	55,  // 65: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	56,  // 66: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	57,  // 67: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	60,  // 68: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	62,  // 69: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	64,  // 70: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
+	68,  // 71: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
+	72,  // 72: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	74,  // 73: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	75,  // 74: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	76,  // 75: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	20,  // 76: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	21,  // 77: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	77,  // 78: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	80,  // 79: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	82,  // 80: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	84,  // 81: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	85,  // 82: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	87,  // 83: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	102, // 84: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
+	103, // 85: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
+	104, // 86: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
+	16,  // 87: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
+	105, // 88: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
+	106, // 89: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
+	107, // 90: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
+	108, // 91: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
+	109, // 92: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
+	110, // 93: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
+	111, // 94: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
+	112, // 95: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
+	113, // 96: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
+	114, // 97: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
+	115, // 98: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
+	116, // 99: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
+	117, // 100: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
+	118, // 101: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
+	4,   // 102: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	6,   // 103: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	9,   // 104: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	11,  // 105: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	119, // 106: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	120, // 107: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	121, // 108: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	17,  // 109: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
+	17,  // 110: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
+	24,  // 111: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	26,  // 112: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	28,  // 113: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	28,  // 114: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	28,  // 115: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	28,  // 116: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	28,  // 117: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	34,  // 118: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	34,  // 119: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	34,  // 120: petrel.v1.AdminService.SetProfileRules:output_type -> petrel.v1.TenantInfo
+	47,  // 121: petrel.v1.AdminService.SetProfiles:output_type -> petrel.v1.SetProfilesResponse
+	50,  // 122: petrel.v1.AdminService.SetContacts:output_type -> petrel.v1.SetContactsResponse
+	122, // 123: petrel.v1.AdminService.ListContacts:output_type -> petrel.v1.ListContactsResponse
+	39,  // 124: petrel.v1.AdminService.ListReports:output_type -> petrel.v1.ListReportsResponse
+	36,  // 125: petrel.v1.AdminService.GetReport:output_type -> petrel.v1.Report
+	36,  // 126: petrel.v1.AdminService.ResolveReport:output_type -> petrel.v1.Report
+	34,  // 127: petrel.v1.AdminService.SetReportRules:output_type -> petrel.v1.TenantInfo
+	28,  // 128: petrel.v1.AdminService.MuteUser:output_type -> petrel.v1.UserInfo
+	28,  // 129: petrel.v1.AdminService.RestoreUser:output_type -> petrel.v1.UserInfo
+	54,  // 130: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	123, // 131: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	124, // 132: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	58,  // 133: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	61,  // 134: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	63,  // 135: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	65,  // 136: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
+	69,  // 137: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
+	73,  // 138: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	125, // 139: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	119, // 140: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	119, // 141: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	23,  // 142: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	22,  // 143: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	78,  // 144: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	81,  // 145: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	83,  // 146: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	78,  // 147: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	86,  // 148: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	88,  // 149: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	126, // 150: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
+	127, // 151: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
+	128, // 152: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
+	129, // 153: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
+	130, // 154: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
+	131, // 155: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
+	132, // 156: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
+	133, // 157: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
+	134, // 158: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
+	119, // 159: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
+	135, // 160: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
+	136, // 161: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
+	137, // 162: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
+	138, // 163: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
+	139, // 164: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
+	140, // 165: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
+	139, // 166: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
+	141, // 167: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
+	102, // [102:168] is the sub-list for method output_type
+	36,  // [36:102] is the sub-list for method input_type
+	36,  // [36:36] is the sub-list for extension type_name
+	36,  // [36:36] is the sub-list for extension extendee
+	0,   // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -5711,15 +6564,15 @@ func file_petrel_v1_admin_proto_init() {
 	file_petrel_v1_frames_proto_init()
 	file_petrel_v1_message_proto_init()
 	file_petrel_v1_operator_proto_init()
-	file_petrel_v1_admin_proto_msgTypes[35].OneofWrappers = []any{}
-	file_petrel_v1_admin_proto_msgTypes[41].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[43].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   80,
+			NumEnums:      3,
+			NumMessages:   88,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

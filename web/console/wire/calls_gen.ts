@@ -160,6 +160,43 @@ export interface Calls {
    */
   readonly 'petrel.v1.AdminService/ListContacts': readonly [wire.ListUserContactsRequestJson, wire.ListContactsResponseJson]
   /**
+   * ListReports lists what users have reported, the newest first. Clause P-14.22.
+   * Scope: messages.
+   */
+  readonly 'petrel.v1.AdminService/ListReports': readonly [wire.ListReportsRequestJson, wire.ListReportsResponseJson]
+  /**
+   * GetReport shows a report, with context also the copies of messages that it keeps: the
+   * audit log has a record of that before it is answered. Errors: invalid, no_report.
+   * Scope: messages.
+   */
+  readonly 'petrel.v1.AdminService/GetReport': readonly [wire.GetReportRequestJson, wire.ReportJson]
+  /**
+   * ResolveReport does something about the reported user or message and closes the
+   * report, or only adds a note to it. After an error it can be repeated. To mute or
+   * disable, a key needs the scope users too. Clause P-14.23.
+   * Errors: invalid, no_report, report_closed, no_target, forbidden.
+   * Scope: messages.
+   */
+  readonly 'petrel.v1.AdminService/ResolveReport': readonly [wire.ResolveReportRequestJson, wire.ReportJson]
+  /**
+   * SetReportRules says how many messages a report keeps beside the reported one.
+   * Errors: invalid.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/SetReportRules': readonly [wire.SetReportRulesRequestJson, wire.TenantInfoJson]
+  /**
+   * MuteUser lets a user write nothing until a time, or ends that. Clause P-14.24.
+   * Errors: invalid, no_user.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/MuteUser': readonly [wire.MuteUserRequestJson, wire.UserInfoJson]
+  /**
+   * RestoreUser gives a user who has deleted the account it back, also after the seven
+   * days. Clause P-14.26. Errors: no_user.
+   * Scope: users.
+   */
+  readonly 'petrel.v1.AdminService/RestoreUser': readonly [wire.RestoreUserRequestJson, wire.UserInfoJson]
+  /**
    * CreateInvitation makes a code with which people register where registration is
    * by invitation. Errors: invalid.
    * Scope: users.
@@ -387,6 +424,10 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AdminService/SetFirstMessageRule',
   'petrel.v1.AdminService/SetProfiles',
   'petrel.v1.AdminService/SetContacts',
+  'petrel.v1.AdminService/ResolveReport',
+  'petrel.v1.AdminService/SetReportRules',
+  'petrel.v1.AdminService/MuteUser',
+  'petrel.v1.AdminService/RestoreUser',
   'petrel.v1.AdminService/CreateInvitation',
   'petrel.v1.AdminService/RevokeDevice',
   'petrel.v1.AdminService/MintToken',

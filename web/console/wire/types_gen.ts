@@ -5,6 +5,8 @@ export type Decimal = string
 /** Bytes in base64. */
 export type Base64 = string
 
+export type ReportReasonJson = 'REPORT_REASON_UNSPECIFIED' | 'REPORT_REASON_SPAM' | 'REPORT_REASON_HARASSMENT' | 'REPORT_REASON_VIOLENCE' | 'REPORT_REASON_SEXUAL' | 'REPORT_REASON_ILLEGAL' | 'REPORT_REASON_IMPERSONATION' | 'REPORT_REASON_OTHER'
+
 export type VisibilityJson = 'VISIBILITY_UNSPECIFIED' | 'VISIBILITY_EVERYBODY' | 'VISIBILITY_CONTACTS' | 'VISIBILITY_NOBODY'
 
 export type AddPolicyJson = 'ADD_POLICY_UNSPECIFIED' | 'ADD_POLICY_EVERYBODY' | 'ADD_POLICY_NOBODY'
@@ -12,8 +14,6 @@ export type AddPolicyJson = 'ADD_POLICY_UNSPECIFIED' | 'ADD_POLICY_EVERYBODY' | 
 export type ForwardPolicyJson = 'FORWARD_POLICY_UNSPECIFIED' | 'FORWARD_POLICY_NAMED' | 'FORWARD_POLICY_UNNAMED'
 
 export type PresencePolicyJson = 'PRESENCE_POLICY_UNSPECIFIED' | 'PRESENCE_POLICY_EVERYBODY' | 'PRESENCE_POLICY_PEERS' | 'PRESENCE_POLICY_NOBODY'
-
-export type FirstMessagesJson = 'FIRST_MESSAGES_UNSPECIFIED' | 'FIRST_MESSAGES_OPEN' | 'FIRST_MESSAGES_REQUEST' | 'FIRST_MESSAGES_CLOSED'
 
 /** DeviceRef names the installation that logs in. */
 export interface DeviceRefJson {
@@ -45,6 +45,8 @@ export interface LoginRequestJson {
   readonly password?: string
   readonly device?: DeviceRefJson
   readonly requestId?: string
+  /** takes DeleteAccount back. Clause P-14.26 */
+  readonly restore?: boolean
 }
 
 export interface RefreshRequestJson {
@@ -59,6 +61,8 @@ export interface ExchangeRequestJson {
   readonly token?: string
   readonly device?: DeviceRefJson
   readonly requestId?: string
+  /** takes DeleteAccount back. Clause P-14.26 */
+  readonly restore?: boolean
 }
 
 export interface LoginResponseJson {
@@ -70,6 +74,29 @@ export interface LoginResponseJson {
   readonly device?: string
   /** where to connect, the best first; empty says nothing. Clause P-3.7 */
   readonly gateways?: readonly string[]
+}
+
+export interface DeleteAccountRequestJson {
+  /** empty: the account has none */
+  readonly password?: string
+}
+
+export interface DeleteAccountResponseJson {
+  readonly restorableUntilMs?: Decimal
+}
+
+/** ReportRequest names a user, or a message by conv and seq. */
+export interface ReportRequestJson {
+  readonly user?: string
+  readonly conv?: string
+  readonly seq?: Decimal
+  readonly reason?: ReportReasonJson
+  /** for the operators, at most 500 characters */
+  readonly text?: string
+  readonly requestId?: string
+}
+
+export interface ReportResponseJson {
 }
 
 export interface GetAccountRequestJson {
@@ -97,12 +124,10 @@ export interface AccountJson {
   readonly version?: string
   /** of the caller's own account: who sees about, avatar, handle, or "fields.NAME" */
   readonly visibility?: { readonly [key: string]: VisibilityJson }
-  /** of the caller's own account, as it was set */
-  readonly firstMessages?: FirstMessagesJson
-  /** of the caller's own account: the rule of the tenant; unspecified: users have no choice */
-  readonly firstMessagesDefault?: FirstMessagesJson
   /** coming: the id of a file. Empty now */
   readonly avatar?: string
+  /** the user has deleted the account: the other fields of the profile are empty. Clause P-14.25 */
+  readonly deleted?: boolean
 }
 
 export interface SetAddPolicyRequestJson {
@@ -117,12 +142,6 @@ export interface SetForwardPolicyRequestJson {
 
 export interface SetPresencePolicyRequestJson {
   readonly policy?: PresencePolicyJson
-  readonly requestId?: string
-}
-
-export interface SetFirstMessagesRequestJson {
-  /** unspecified: as the tenant says */
-  readonly firstMessages?: FirstMessagesJson
   readonly requestId?: string
 }
 
@@ -544,9 +563,6 @@ export interface ContactJson {
   readonly receivedMs?: Decimal
   /** of the request, at most 200 characters */
   readonly greeting?: string
-  /** since when first messages of theirs wait, or when they came that were refused; 0: none */
-  readonly messagesMs?: Decimal
-  readonly messagesRefused?: boolean
 }
 
 export interface RequestContactRequestJson {
@@ -1904,6 +1920,10 @@ export interface RemoveOperatorResponseJson {
 
 export type RegistrationJson = 'REGISTRATION_UNSPECIFIED' | 'REGISTRATION_OPEN' | 'REGISTRATION_INVITATION' | 'REGISTRATION_CLOSED'
 
+export type ReportActionJson = 'REPORT_ACTION_UNSPECIFIED' | 'REPORT_ACTION_NOTE' | 'REPORT_ACTION_DISMISS' | 'REPORT_ACTION_RECALL' | 'REPORT_ACTION_MUTE' | 'REPORT_ACTION_DISABLE'
+
+export type ReportStateJson = 'REPORT_STATE_UNSPECIFIED' | 'REPORT_STATE_OPEN' | 'REPORT_STATE_CLOSED'
+
 export interface RedeemRequestJson {
   readonly code?: string
   /** if the answer is lost, the same code with the same id gives the same key */
@@ -2115,6 +2135,10 @@ export interface UserInfoJson {
   readonly boundBytes?: Decimal
   /** as the user sees it; by GetUser and SetProfiles only */
   readonly profile?: AccountJson
+  /** before this time the user writes nothing */
+  readonly mutedUntilMs?: Decimal
+  /** when the user deleted the account; 0: never, or it was restored */
+  readonly leavingMs?: Decimal
 }
 
 export interface DisableUserRequestJson {
@@ -2155,23 +2179,111 @@ export interface TenantInfoJson {
   readonly effective?: RegistrationJson
   /** nobody registers an id that reads as one that exists, as al1ce reads as alice */
   readonly strictIds?: boolean
-  /** what becomes of first messages; unspecified: everybody writes to everybody */
-  readonly firstMessages?: FirstMessagesJson
   /** fields of profiles that only the back end changes, and "contacts" if it changes these */
   readonly managed?: readonly string[]
+  /** messages that a report keeps beside the reported one */
+  readonly reportContext?: number
 }
 
 export interface SetProfileRulesRequestJson {
   readonly tenant?: string
-  /** display_name, about, avatar, handle, fields, contacts; "fields.NAME" is one of the fields */
+  /** display_name, about, avatar, handle, fields, contacts, account; "fields.NAME" is one of the fields */
   readonly managed?: readonly string[]
   readonly requestId?: string
 }
 
-export interface SetFirstMessageRuleRequestJson {
+/** Report is what a user has reported. */
+export interface ReportJson {
+  /** 1, 2, 3, … in each tenant */
+  readonly report?: Decimal
+  readonly reporter?: string
+  /** who is reported: of a message, its author */
+  readonly user?: string
+  /** empty: a user is reported */
+  readonly conv?: string
+  readonly seq?: Decimal
+  readonly reason?: ReportReasonJson
+  readonly text?: string
+  readonly timeMs?: Decimal
+  /** 0: open */
+  readonly closedMs?: Decimal
+  /** that closed it */
+  readonly action?: ReportActionJson
+  /** oldest first */
+  readonly notes?: readonly ReportNoteJson[]
+  /** by GetReport with context only: the message and those before it, as the reporter saw them */
+  readonly context?: readonly MessageJson[]
+  /** older ones that were too large to be kept */
+  readonly leftOut?: number
+}
+
+/** ReportNote is what an operator has done about a report, or has written beside it. */
+export interface ReportNoteJson {
+  /** name of the operator or of the admin key */
+  readonly by?: string
+  readonly timeMs?: Decimal
+  readonly action?: ReportActionJson
+  readonly text?: string
+}
+
+export interface ListReportsRequestJson {
   readonly tenant?: string
-  /** unspecified: everybody writes to everybody */
-  readonly firstMessages?: FirstMessagesJson
+  readonly state?: ReportStateJson
+  /** only reports of this user */
+  readonly user?: string
+  /** of the page before */
+  readonly token?: Base64
+  /** at most 100, which 0 means too */
+  readonly limit?: number
+}
+
+export interface ListReportsResponseJson {
+  /** without context, the newest first; closed ones by the time of their end */
+  readonly reports?: readonly ReportJson[]
+  /** of the next page; empty: there is none */
+  readonly token?: Base64
+  /** how many reports of the tenant are open */
+  readonly open?: Decimal
+}
+
+export interface GetReportRequestJson {
+  readonly tenant?: string
+  readonly report?: Decimal
+  /** with context: why it is read, 1 to 200 bytes; an admin key may leave it out. The audit log has it */
+  readonly reason?: string
+  /** with the copies of messages */
+  readonly context?: boolean
+}
+
+export interface ResolveReportRequestJson {
+  readonly tenant?: string
+  readonly report?: Decimal
+  readonly action?: ReportActionJson
+  /** of a mute */
+  readonly untilMs?: Decimal
+  /** at most 500 characters */
+  readonly note?: string
+  readonly requestId?: string
+}
+
+export interface SetReportRulesRequestJson {
+  readonly tenant?: string
+  /** messages beside the reported one, at most 20; 0: no text is kept, also not of the reported one */
+  readonly context?: number
+  readonly requestId?: string
+}
+
+export interface MuteUserRequestJson {
+  readonly tenant?: string
+  readonly user?: string
+  /** 0: the user may write again */
+  readonly untilMs?: Decimal
+  readonly requestId?: string
+}
+
+export interface RestoreUserRequestJson {
+  readonly tenant?: string
+  readonly user?: string
   readonly requestId?: string
 }
 

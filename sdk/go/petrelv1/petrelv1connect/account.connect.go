@@ -85,6 +85,11 @@ const (
 	// AccountServiceChangeSettingsProcedure is the fully-qualified name of the AccountService's
 	// ChangeSettings RPC.
 	AccountServiceChangeSettingsProcedure = "/petrel.v1.AccountService/ChangeSettings"
+	// AccountServiceReportProcedure is the fully-qualified name of the AccountService's Report RPC.
+	AccountServiceReportProcedure = "/petrel.v1.AccountService/Report"
+	// AccountServiceDeleteAccountProcedure is the fully-qualified name of the AccountService's
+	// DeleteAccount RPC.
+	AccountServiceDeleteAccountProcedure = "/petrel.v1.AccountService/DeleteAccount"
 )
 
 // AuthServiceClient is a client for the petrel.v1.AuthService service.
@@ -96,7 +101,7 @@ type AuthServiceClient interface {
 	// Login logs a device in with a password. Earlier tokens of the same device
 	// become void. If the server allows one device of each kind, another device of
 	// the same kind is logged out.
-	// Errors: bad_credentials, user_disabled, rate_limited, overloaded.
+	// Errors: bad_credentials, user_disabled, account_leaving, rate_limited, overloaded.
 	Login(context.Context, *connect.Request[petrelv1.LoginRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Refresh gives a new pair of tokens for a refresh token, which works once. If a
 	// refresh token is used a second time, all tokens of the device become void. A repeat
@@ -104,7 +109,8 @@ type AuthServiceClient interface {
 	// Errors: unauthenticated, refresh_reused, user_disabled.
 	Refresh(context.Context, *connect.Request[petrelv1.RefreshRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Exchange logs a device in with a JWT of the identity provider that the
-	// operator has configured. Errors: bad_credentials, user_disabled, unsupported.
+	// operator has configured.
+	// Errors: bad_credentials, user_disabled, account_leaving, unsupported.
 	Exchange(context.Context, *connect.Request[petrelv1.ExchangeRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 }
 
@@ -183,7 +189,7 @@ type AuthServiceHandler interface {
 	// Login logs a device in with a password. Earlier tokens of the same device
 	// become void. If the server allows one device of each kind, another device of
 	// the same kind is logged out.
-	// Errors: bad_credentials, user_disabled, rate_limited, overloaded.
+	// Errors: bad_credentials, user_disabled, account_leaving, rate_limited, overloaded.
 	Login(context.Context, *connect.Request[petrelv1.LoginRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Refresh gives a new pair of tokens for a refresh token, which works once. If a
 	// refresh token is used a second time, all tokens of the device become void. A repeat
@@ -191,7 +197,8 @@ type AuthServiceHandler interface {
 	// Errors: unauthenticated, refresh_reused, user_disabled.
 	Refresh(context.Context, *connect.Request[petrelv1.RefreshRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Exchange logs a device in with a JWT of the identity provider that the
-	// operator has configured. Errors: bad_credentials, user_disabled, unsupported.
+	// operator has configured.
+	// Errors: bad_credentials, user_disabled, account_leaving, unsupported.
 	Exchange(context.Context, *connect.Request[petrelv1.ExchangeRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 }
 
@@ -307,6 +314,16 @@ type AccountServiceClient interface {
 	// inbox. With the name "blocked" of a user it blocks this user: clause P-5.4.
 	// Errors: invalid, no_conversation, rate_limited.
 	ChangeSettings(context.Context, *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// Report tells the operators of a user, or of a message that the caller can read, with
+	// a copy of it and of messages before it. The reported user is not told. Clause P-14.20.
+	// Errors: invalid, no_user, no_target, not_member, no_conversation, rate_limited,
+	// too_many_reports.
+	Report(context.Context, *connect.Request[petrelv1.ReportRequest]) (*connect.Response[petrelv1.ReportResponse], error)
+	// DeleteAccount ends all tokens and sessions of the caller and takes the profile away.
+	// For seven days a login with restore takes it back. Clause P-14.25.
+	// Errors: bad_credentials, forbidden (the application deletes accounts; or there is no
+	// password, and the device has logged in more than ten minutes ago), rate_limited.
+	DeleteAccount(context.Context, *connect.Request[petrelv1.DeleteAccountRequest]) (*connect.Response[petrelv1.DeleteAccountResponse], error)
 }
 
 // NewAccountServiceClient constructs a client for the petrel.v1.AccountService service. By default,
@@ -410,6 +427,18 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(accountServiceMethods.ByName("ChangeSettings")),
 			connect.WithClientOptions(opts...),
 		),
+		report: connect.NewClient[petrelv1.ReportRequest, petrelv1.ReportResponse](
+			httpClient,
+			baseURL+AccountServiceReportProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("Report")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteAccount: connect.NewClient[petrelv1.DeleteAccountRequest, petrelv1.DeleteAccountResponse](
+			httpClient,
+			baseURL+AccountServiceDeleteAccountProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("DeleteAccount")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -430,6 +459,8 @@ type accountServiceClient struct {
 	getUsers          *connect.Client[petrelv1.GetUsersRequest, petrelv1.GetUsersResponse]
 	getSettings       *connect.Client[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse]
 	changeSettings    *connect.Client[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse]
+	report            *connect.Client[petrelv1.ReportRequest, petrelv1.ReportResponse]
+	deleteAccount     *connect.Client[petrelv1.DeleteAccountRequest, petrelv1.DeleteAccountResponse]
 }
 
 // GetAccount calls petrel.v1.AccountService.GetAccount.
@@ -507,6 +538,16 @@ func (c *accountServiceClient) ChangeSettings(ctx context.Context, req *connect.
 	return c.changeSettings.CallUnary(ctx, req)
 }
 
+// Report calls petrel.v1.AccountService.Report.
+func (c *accountServiceClient) Report(ctx context.Context, req *connect.Request[petrelv1.ReportRequest]) (*connect.Response[petrelv1.ReportResponse], error) {
+	return c.report.CallUnary(ctx, req)
+}
+
+// DeleteAccount calls petrel.v1.AccountService.DeleteAccount.
+func (c *accountServiceClient) DeleteAccount(ctx context.Context, req *connect.Request[petrelv1.DeleteAccountRequest]) (*connect.Response[petrelv1.DeleteAccountResponse], error) {
+	return c.deleteAccount.CallUnary(ctx, req)
+}
+
 // AccountServiceHandler is an implementation of the petrel.v1.AccountService service.
 type AccountServiceHandler interface {
 	// GetAccount describes the caller.
@@ -553,6 +594,16 @@ type AccountServiceHandler interface {
 	// inbox. With the name "blocked" of a user it blocks this user: clause P-5.4.
 	// Errors: invalid, no_conversation, rate_limited.
 	ChangeSettings(context.Context, *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// Report tells the operators of a user, or of a message that the caller can read, with
+	// a copy of it and of messages before it. The reported user is not told. Clause P-14.20.
+	// Errors: invalid, no_user, no_target, not_member, no_conversation, rate_limited,
+	// too_many_reports.
+	Report(context.Context, *connect.Request[petrelv1.ReportRequest]) (*connect.Response[petrelv1.ReportResponse], error)
+	// DeleteAccount ends all tokens and sessions of the caller and takes the profile away.
+	// For seven days a login with restore takes it back. Clause P-14.25.
+	// Errors: bad_credentials, forbidden (the application deletes accounts; or there is no
+	// password, and the device has logged in more than ten minutes ago), rate_limited.
+	DeleteAccount(context.Context, *connect.Request[petrelv1.DeleteAccountRequest]) (*connect.Response[petrelv1.DeleteAccountResponse], error)
 }
 
 // NewAccountServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -652,6 +703,18 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		connect.WithSchema(accountServiceMethods.ByName("ChangeSettings")),
 		connect.WithHandlerOptions(opts...),
 	)
+	accountServiceReportHandler := connect.NewUnaryHandler(
+		AccountServiceReportProcedure,
+		svc.Report,
+		connect.WithSchema(accountServiceMethods.ByName("Report")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accountServiceDeleteAccountHandler := connect.NewUnaryHandler(
+		AccountServiceDeleteAccountProcedure,
+		svc.DeleteAccount,
+		connect.WithSchema(accountServiceMethods.ByName("DeleteAccount")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/petrel.v1.AccountService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AccountServiceGetAccountProcedure:
@@ -684,6 +747,10 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceGetSettingsHandler.ServeHTTP(w, r)
 		case AccountServiceChangeSettingsProcedure:
 			accountServiceChangeSettingsHandler.ServeHTTP(w, r)
+		case AccountServiceReportProcedure:
+			accountServiceReportHandler.ServeHTTP(w, r)
+		case AccountServiceDeleteAccountProcedure:
+			accountServiceDeleteAccountHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -751,4 +818,12 @@ func (UnimplementedAccountServiceHandler) GetSettings(context.Context, *connect.
 
 func (UnimplementedAccountServiceHandler) ChangeSettings(context.Context, *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.ChangeSettings is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) Report(context.Context, *connect.Request[petrelv1.ReportRequest]) (*connect.Response[petrelv1.ReportResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.Report is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) DeleteAccount(context.Context, *connect.Request[petrelv1.DeleteAccountRequest]) (*connect.Response[petrelv1.DeleteAccountResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.DeleteAccount is not implemented"))
 }

@@ -93,6 +93,22 @@ const (
 	// AdminServiceListContactsProcedure is the fully-qualified name of the AdminService's ListContacts
 	// RPC.
 	AdminServiceListContactsProcedure = "/petrel.v1.AdminService/ListContacts"
+	// AdminServiceListReportsProcedure is the fully-qualified name of the AdminService's ListReports
+	// RPC.
+	AdminServiceListReportsProcedure = "/petrel.v1.AdminService/ListReports"
+	// AdminServiceGetReportProcedure is the fully-qualified name of the AdminService's GetReport RPC.
+	AdminServiceGetReportProcedure = "/petrel.v1.AdminService/GetReport"
+	// AdminServiceResolveReportProcedure is the fully-qualified name of the AdminService's
+	// ResolveReport RPC.
+	AdminServiceResolveReportProcedure = "/petrel.v1.AdminService/ResolveReport"
+	// AdminServiceSetReportRulesProcedure is the fully-qualified name of the AdminService's
+	// SetReportRules RPC.
+	AdminServiceSetReportRulesProcedure = "/petrel.v1.AdminService/SetReportRules"
+	// AdminServiceMuteUserProcedure is the fully-qualified name of the AdminService's MuteUser RPC.
+	AdminServiceMuteUserProcedure = "/petrel.v1.AdminService/MuteUser"
+	// AdminServiceRestoreUserProcedure is the fully-qualified name of the AdminService's RestoreUser
+	// RPC.
+	AdminServiceRestoreUserProcedure = "/petrel.v1.AdminService/RestoreUser"
 	// AdminServiceCreateInvitationProcedure is the fully-qualified name of the AdminService's
 	// CreateInvitation RPC.
 	AdminServiceCreateInvitationProcedure = "/petrel.v1.AdminService/CreateInvitation"
@@ -356,6 +372,31 @@ type AdminServiceClient interface {
 	// Errors: no_user.
 	// Scope: users.
 	ListContacts(context.Context, *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error)
+	// ListReports lists what users have reported, the newest first. Clause P-14.22.
+	// Scope: messages.
+	ListReports(context.Context, *connect.Request[petrelv1.ListReportsRequest]) (*connect.Response[petrelv1.ListReportsResponse], error)
+	// GetReport shows a report, with context also the copies of messages that it keeps: the
+	// audit log has a record of that before it is answered. Errors: invalid, no_report.
+	// Scope: messages.
+	GetReport(context.Context, *connect.Request[petrelv1.GetReportRequest]) (*connect.Response[petrelv1.Report], error)
+	// ResolveReport does something about the reported user or message and closes the
+	// report, or only adds a note to it. After an error it can be repeated. To mute or
+	// disable, a key needs the scope users too. Clause P-14.23.
+	// Errors: invalid, no_report, report_closed, no_target, forbidden.
+	// Scope: messages.
+	ResolveReport(context.Context, *connect.Request[petrelv1.ResolveReportRequest]) (*connect.Response[petrelv1.Report], error)
+	// SetReportRules says how many messages a report keeps beside the reported one.
+	// Errors: invalid.
+	// Scope: users.
+	SetReportRules(context.Context, *connect.Request[petrelv1.SetReportRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// MuteUser lets a user write nothing until a time, or ends that. Clause P-14.24.
+	// Errors: invalid, no_user.
+	// Scope: users.
+	MuteUser(context.Context, *connect.Request[petrelv1.MuteUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// RestoreUser gives a user who has deleted the account it back, also after the seven
+	// days. Clause P-14.26. Errors: no_user.
+	// Scope: users.
+	RestoreUser(context.Context, *connect.Request[petrelv1.RestoreUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// CreateInvitation makes a code with which people register where registration is
 	// by invitation. Errors: invalid.
 	// Scope: users.
@@ -638,6 +679,42 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("ListContacts")),
 			connect.WithClientOptions(opts...),
 		),
+		listReports: connect.NewClient[petrelv1.ListReportsRequest, petrelv1.ListReportsResponse](
+			httpClient,
+			baseURL+AdminServiceListReportsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListReports")),
+			connect.WithClientOptions(opts...),
+		),
+		getReport: connect.NewClient[petrelv1.GetReportRequest, petrelv1.Report](
+			httpClient,
+			baseURL+AdminServiceGetReportProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetReport")),
+			connect.WithClientOptions(opts...),
+		),
+		resolveReport: connect.NewClient[petrelv1.ResolveReportRequest, petrelv1.Report](
+			httpClient,
+			baseURL+AdminServiceResolveReportProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ResolveReport")),
+			connect.WithClientOptions(opts...),
+		),
+		setReportRules: connect.NewClient[petrelv1.SetReportRulesRequest, petrelv1.TenantInfo](
+			httpClient,
+			baseURL+AdminServiceSetReportRulesProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("SetReportRules")),
+			connect.WithClientOptions(opts...),
+		),
+		muteUser: connect.NewClient[petrelv1.MuteUserRequest, petrelv1.UserInfo](
+			httpClient,
+			baseURL+AdminServiceMuteUserProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("MuteUser")),
+			connect.WithClientOptions(opts...),
+		),
+		restoreUser: connect.NewClient[petrelv1.RestoreUserRequest, petrelv1.UserInfo](
+			httpClient,
+			baseURL+AdminServiceRestoreUserProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RestoreUser")),
+			connect.WithClientOptions(opts...),
+		),
 		createInvitation: connect.NewClient[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse](
 			httpClient,
 			baseURL+AdminServiceCreateInvitationProcedure,
@@ -893,6 +970,12 @@ type adminServiceClient struct {
 	setProfiles           *connect.Client[petrelv1.SetProfilesRequest, petrelv1.SetProfilesResponse]
 	setContacts           *connect.Client[petrelv1.SetContactsRequest, petrelv1.SetContactsResponse]
 	listContacts          *connect.Client[petrelv1.ListUserContactsRequest, petrelv1.ListContactsResponse]
+	listReports           *connect.Client[petrelv1.ListReportsRequest, petrelv1.ListReportsResponse]
+	getReport             *connect.Client[petrelv1.GetReportRequest, petrelv1.Report]
+	resolveReport         *connect.Client[petrelv1.ResolveReportRequest, petrelv1.Report]
+	setReportRules        *connect.Client[petrelv1.SetReportRulesRequest, petrelv1.TenantInfo]
+	muteUser              *connect.Client[petrelv1.MuteUserRequest, petrelv1.UserInfo]
+	restoreUser           *connect.Client[petrelv1.RestoreUserRequest, petrelv1.UserInfo]
 	createInvitation      *connect.Client[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse]
 	revokeDevice          *connect.Client[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
 	mintToken             *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
@@ -1041,6 +1124,36 @@ func (c *adminServiceClient) SetContacts(ctx context.Context, req *connect.Reque
 // ListContacts calls petrel.v1.AdminService.ListContacts.
 func (c *adminServiceClient) ListContacts(ctx context.Context, req *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error) {
 	return c.listContacts.CallUnary(ctx, req)
+}
+
+// ListReports calls petrel.v1.AdminService.ListReports.
+func (c *adminServiceClient) ListReports(ctx context.Context, req *connect.Request[petrelv1.ListReportsRequest]) (*connect.Response[petrelv1.ListReportsResponse], error) {
+	return c.listReports.CallUnary(ctx, req)
+}
+
+// GetReport calls petrel.v1.AdminService.GetReport.
+func (c *adminServiceClient) GetReport(ctx context.Context, req *connect.Request[petrelv1.GetReportRequest]) (*connect.Response[petrelv1.Report], error) {
+	return c.getReport.CallUnary(ctx, req)
+}
+
+// ResolveReport calls petrel.v1.AdminService.ResolveReport.
+func (c *adminServiceClient) ResolveReport(ctx context.Context, req *connect.Request[petrelv1.ResolveReportRequest]) (*connect.Response[petrelv1.Report], error) {
+	return c.resolveReport.CallUnary(ctx, req)
+}
+
+// SetReportRules calls petrel.v1.AdminService.SetReportRules.
+func (c *adminServiceClient) SetReportRules(ctx context.Context, req *connect.Request[petrelv1.SetReportRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return c.setReportRules.CallUnary(ctx, req)
+}
+
+// MuteUser calls petrel.v1.AdminService.MuteUser.
+func (c *adminServiceClient) MuteUser(ctx context.Context, req *connect.Request[petrelv1.MuteUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return c.muteUser.CallUnary(ctx, req)
+}
+
+// RestoreUser calls petrel.v1.AdminService.RestoreUser.
+func (c *adminServiceClient) RestoreUser(ctx context.Context, req *connect.Request[petrelv1.RestoreUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return c.restoreUser.CallUnary(ctx, req)
 }
 
 // CreateInvitation calls petrel.v1.AdminService.CreateInvitation.
@@ -1320,6 +1433,31 @@ type AdminServiceHandler interface {
 	// Errors: no_user.
 	// Scope: users.
 	ListContacts(context.Context, *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error)
+	// ListReports lists what users have reported, the newest first. Clause P-14.22.
+	// Scope: messages.
+	ListReports(context.Context, *connect.Request[petrelv1.ListReportsRequest]) (*connect.Response[petrelv1.ListReportsResponse], error)
+	// GetReport shows a report, with context also the copies of messages that it keeps: the
+	// audit log has a record of that before it is answered. Errors: invalid, no_report.
+	// Scope: messages.
+	GetReport(context.Context, *connect.Request[petrelv1.GetReportRequest]) (*connect.Response[petrelv1.Report], error)
+	// ResolveReport does something about the reported user or message and closes the
+	// report, or only adds a note to it. After an error it can be repeated. To mute or
+	// disable, a key needs the scope users too. Clause P-14.23.
+	// Errors: invalid, no_report, report_closed, no_target, forbidden.
+	// Scope: messages.
+	ResolveReport(context.Context, *connect.Request[petrelv1.ResolveReportRequest]) (*connect.Response[petrelv1.Report], error)
+	// SetReportRules says how many messages a report keeps beside the reported one.
+	// Errors: invalid.
+	// Scope: users.
+	SetReportRules(context.Context, *connect.Request[petrelv1.SetReportRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// MuteUser lets a user write nothing until a time, or ends that. Clause P-14.24.
+	// Errors: invalid, no_user.
+	// Scope: users.
+	MuteUser(context.Context, *connect.Request[petrelv1.MuteUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// RestoreUser gives a user who has deleted the account it back, also after the seven
+	// days. Clause P-14.26. Errors: no_user.
+	// Scope: users.
+	RestoreUser(context.Context, *connect.Request[petrelv1.RestoreUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// CreateInvitation makes a code with which people register where registration is
 	// by invitation. Errors: invalid.
 	// Scope: users.
@@ -1598,6 +1736,42 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("ListContacts")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceListReportsHandler := connect.NewUnaryHandler(
+		AdminServiceListReportsProcedure,
+		svc.ListReports,
+		connect.WithSchema(adminServiceMethods.ByName("ListReports")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceGetReportHandler := connect.NewUnaryHandler(
+		AdminServiceGetReportProcedure,
+		svc.GetReport,
+		connect.WithSchema(adminServiceMethods.ByName("GetReport")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceResolveReportHandler := connect.NewUnaryHandler(
+		AdminServiceResolveReportProcedure,
+		svc.ResolveReport,
+		connect.WithSchema(adminServiceMethods.ByName("ResolveReport")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceSetReportRulesHandler := connect.NewUnaryHandler(
+		AdminServiceSetReportRulesProcedure,
+		svc.SetReportRules,
+		connect.WithSchema(adminServiceMethods.ByName("SetReportRules")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceMuteUserHandler := connect.NewUnaryHandler(
+		AdminServiceMuteUserProcedure,
+		svc.MuteUser,
+		connect.WithSchema(adminServiceMethods.ByName("MuteUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceRestoreUserHandler := connect.NewUnaryHandler(
+		AdminServiceRestoreUserProcedure,
+		svc.RestoreUser,
+		connect.WithSchema(adminServiceMethods.ByName("RestoreUser")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceCreateInvitationHandler := connect.NewUnaryHandler(
 		AdminServiceCreateInvitationProcedure,
 		svc.CreateInvitation,
@@ -1872,6 +2046,18 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceSetContactsHandler.ServeHTTP(w, r)
 		case AdminServiceListContactsProcedure:
 			adminServiceListContactsHandler.ServeHTTP(w, r)
+		case AdminServiceListReportsProcedure:
+			adminServiceListReportsHandler.ServeHTTP(w, r)
+		case AdminServiceGetReportProcedure:
+			adminServiceGetReportHandler.ServeHTTP(w, r)
+		case AdminServiceResolveReportProcedure:
+			adminServiceResolveReportHandler.ServeHTTP(w, r)
+		case AdminServiceSetReportRulesProcedure:
+			adminServiceSetReportRulesHandler.ServeHTTP(w, r)
+		case AdminServiceMuteUserProcedure:
+			adminServiceMuteUserHandler.ServeHTTP(w, r)
+		case AdminServiceRestoreUserProcedure:
+			adminServiceRestoreUserHandler.ServeHTTP(w, r)
 		case AdminServiceCreateInvitationProcedure:
 			adminServiceCreateInvitationHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeDeviceProcedure:
@@ -2043,6 +2229,30 @@ func (UnimplementedAdminServiceHandler) SetContacts(context.Context, *connect.Re
 
 func (UnimplementedAdminServiceHandler) ListContacts(context.Context, *connect.Request[petrelv1.ListUserContactsRequest]) (*connect.Response[petrelv1.ListContactsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListContacts is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListReports(context.Context, *connect.Request[petrelv1.ListReportsRequest]) (*connect.Response[petrelv1.ListReportsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListReports is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetReport(context.Context, *connect.Request[petrelv1.GetReportRequest]) (*connect.Response[petrelv1.Report], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetReport is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ResolveReport(context.Context, *connect.Request[petrelv1.ResolveReportRequest]) (*connect.Response[petrelv1.Report], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ResolveReport is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) SetReportRules(context.Context, *connect.Request[petrelv1.SetReportRulesRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetReportRules is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) MuteUser(context.Context, *connect.Request[petrelv1.MuteUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.MuteUser is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) RestoreUser(context.Context, *connect.Request[petrelv1.RestoreUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RestoreUser is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) CreateInvitation(context.Context, *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error) {

@@ -14,7 +14,7 @@ export interface Calls {
    * Login logs a device in with a password. Earlier tokens of the same device
    * become void. If the server allows one device of each kind, another device of
    * the same kind is logged out.
-   * Errors: bad_credentials, user_disabled, rate_limited, overloaded.
+   * Errors: bad_credentials, user_disabled, account_leaving, rate_limited, overloaded.
    */
   readonly 'petrel.v1.AuthService/Login': readonly [wire.LoginRequestJson, wire.LoginResponseJson]
   /**
@@ -26,7 +26,8 @@ export interface Calls {
   readonly 'petrel.v1.AuthService/Refresh': readonly [wire.RefreshRequestJson, wire.LoginResponseJson]
   /**
    * Exchange logs a device in with a JWT of the identity provider that the
-   * operator has configured. Errors: bad_credentials, user_disabled, unsupported.
+   * operator has configured.
+   * Errors: bad_credentials, user_disabled, account_leaving, unsupported.
    */
   readonly 'petrel.v1.AuthService/Exchange': readonly [wire.ExchangeRequestJson, wire.LoginResponseJson]
   /** GetAccount describes the caller. */
@@ -91,6 +92,20 @@ export interface Calls {
    * Errors: invalid, no_conversation, rate_limited.
    */
   readonly 'petrel.v1.AccountService/ChangeSettings': readonly [wire.ChangeSettingsRequestJson, wire.ChangeResponseJson]
+  /**
+   * Report tells the operators of a user, or of a message that the caller can read, with
+   * a copy of it and of messages before it. The reported user is not told. Clause P-14.20.
+   * Errors: invalid, no_user, no_target, not_member, no_conversation, rate_limited,
+   * too_many_reports.
+   */
+  readonly 'petrel.v1.AccountService/Report': readonly [wire.ReportRequestJson, wire.ReportResponseJson]
+  /**
+   * DeleteAccount ends all tokens and sessions of the caller and takes the profile away.
+   * For seven days a login with restore takes it back. Clause P-14.25.
+   * Errors: bad_credentials, forbidden (the application deletes accounts; or there is no
+   * password, and the device has logged in more than ten minutes ago), rate_limited.
+   */
+  readonly 'petrel.v1.AccountService/DeleteAccount': readonly [wire.DeleteAccountRequestJson, wire.DeleteAccountResponseJson]
   /**
    * RequestContact asks a user to become a contact. If that user has asked the caller,
    * or has the caller as a contact, both are contacts at once. A repeat changes the
@@ -225,6 +240,7 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AccountService/RevokeDevice',
   'petrel.v1.AccountService/Logout',
   'petrel.v1.AccountService/ChangeSettings',
+  'petrel.v1.AccountService/Report',
   'petrel.v1.ContactService/RequestContact',
   'petrel.v1.ContactService/AcceptContact',
   'petrel.v1.ContactService/RefuseContact',

@@ -58,6 +58,8 @@ export type Code =
   | 'frozen'
   /** the time in which this may be done is over */
   | 'too_late'
+  /** an operator lets this user write nothing for some time */
+  | 'muted'
   /** there are too many entries above after to search all of them for the message */
   | 'behind'
   /** after is above the head of the conversation */
@@ -84,6 +86,8 @@ export type Code =
   | 'bad_token'
   /** the user or the password or the JWT is wrong */
   | 'bad_credentials'
+  /** the user has deleted this account */
+  | 'account_leaving'
   /** the user id is taken */
   | 'user_exists'
   /** another user has this handle */
@@ -92,6 +96,12 @@ export type Code =
   | 'no_contact'
   /** a user has no room for more contacts or requests */
   | 'too_many_contacts'
+  /** the operators have too many open reports */
+  | 'too_many_reports'
+  /** there is no such report */
+  | 'no_report'
+  /** the report is closed already */
+  | 'report_closed'
   /** the password is too short or too long or easy to guess */
   | 'weak_password'
   /** the refresh token was used before and all tokens of the device are void now */

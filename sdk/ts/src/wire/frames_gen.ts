@@ -5,6 +5,8 @@ export type Decimal = string
 /** Bytes in base64. */
 export type Base64 = string
 
+export type ReportReasonJson = 'REPORT_REASON_UNSPECIFIED' | 'REPORT_REASON_SPAM' | 'REPORT_REASON_HARASSMENT' | 'REPORT_REASON_VIOLENCE' | 'REPORT_REASON_SEXUAL' | 'REPORT_REASON_ILLEGAL' | 'REPORT_REASON_IMPERSONATION' | 'REPORT_REASON_OTHER'
+
 export type VisibilityJson = 'VISIBILITY_UNSPECIFIED' | 'VISIBILITY_EVERYBODY' | 'VISIBILITY_CONTACTS' | 'VISIBILITY_NOBODY'
 
 export type AddPolicyJson = 'ADD_POLICY_UNSPECIFIED' | 'ADD_POLICY_EVERYBODY' | 'ADD_POLICY_NOBODY'
@@ -45,6 +47,8 @@ export interface LoginRequestJson {
   readonly password?: string
   readonly device?: DeviceRefJson
   readonly requestId?: string
+  /** takes DeleteAccount back. Clause P-14.26 */
+  readonly restore?: boolean
 }
 
 export interface RefreshRequestJson {
@@ -59,6 +63,8 @@ export interface ExchangeRequestJson {
   readonly token?: string
   readonly device?: DeviceRefJson
   readonly requestId?: string
+  /** takes DeleteAccount back. Clause P-14.26 */
+  readonly restore?: boolean
 }
 
 export interface LoginResponseJson {
@@ -70,6 +76,29 @@ export interface LoginResponseJson {
   readonly device?: string
   /** where to connect, the best first; empty says nothing. Clause P-3.7 */
   readonly gateways?: readonly string[]
+}
+
+export interface DeleteAccountRequestJson {
+  /** empty: the account has none */
+  readonly password?: string
+}
+
+export interface DeleteAccountResponseJson {
+  readonly restorableUntilMs?: Decimal
+}
+
+/** ReportRequest names a user, or a message by conv and seq. */
+export interface ReportRequestJson {
+  readonly user?: string
+  readonly conv?: string
+  readonly seq?: Decimal
+  readonly reason?: ReportReasonJson
+  /** for the operators, at most 500 characters */
+  readonly text?: string
+  readonly requestId?: string
+}
+
+export interface ReportResponseJson {
 }
 
 export interface GetAccountRequestJson {
@@ -103,6 +132,8 @@ export interface AccountJson {
   readonly firstMessagesDefault?: FirstMessagesJson
   /** coming: the id of a file. Empty now */
   readonly avatar?: string
+  /** the user has deleted the account: the other fields of the profile are empty. Clause P-14.25 */
+  readonly deleted?: boolean
 }
 
 export interface SetAddPolicyRequestJson {
