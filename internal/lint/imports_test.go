@@ -29,7 +29,7 @@ var imports = map[string][]string{
 	"examples/first-app": {}, // it shows what others write
 
 	"internal/app":         {anything},
-	"internal/api":         {"internal/audit", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/operator", "internal/rate", "internal/route", "internal/share", "internal/store", "internal/user", "internal/wire"},
+	"internal/api":         {"internal/audit", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/operator", "internal/rate", "internal/report", "internal/route", "internal/share", "internal/store", "internal/user", "internal/wire"},
 	"internal/console":     {"internal/bus", "internal/cluster", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/policy", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway":     {"internal/fanout", "internal/im", "internal/measure", "internal/rate", "internal/session", "internal/share", "internal/wake", "internal/wire"},
 	"internal/session":     {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/policy", "internal/presence", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/share", "internal/user", "internal/wake", "internal/wire"},
@@ -42,6 +42,7 @@ var imports = map[string][]string{
 	"internal/feed":        {"internal/im", "internal/wake", "internal/store"},
 	"internal/cluster":     {"internal/bus", "internal/im", "internal/store", "internal/wake"},
 	"internal/operator":    {"internal/im", "internal/password", "internal/rate", "internal/store", "internal/transaction", "internal/user"},
+	"internal/report":      {"internal/im", "internal/store", "internal/transaction"},
 	"internal/password":    {"internal/im", "internal/rate", "internal/regular", "internal/store"},
 	"internal/idp":         {"internal/im"},
 	"internal/transaction": {"internal/im", "internal/store"},

@@ -359,6 +359,7 @@ const (
 	Titles           Table = 20 // key: see package inbox: the titles of groups as they are searched
 	Peers            Table = 21 // key: im.PairKey of a user and of another one who has written to them; value: one byte
 	Handles          Table = 22 // key: the handle; value: the user id
+	Reports          Table = 26 // key: see package report
 )
 
 // RecordPut writes or deletes one record. With Check it does so only if the record has the value Was; with a

@@ -166,7 +166,7 @@ var tableNames = map[store.Table]string{
 	store.Lists: "list of conversations", store.Invitations: "invitation",
 	store.Names: "look of the user id", store.Audit: "record of the audit log",
 	store.AuditHeads: "end of the audit log of",
-	store.LastSeen:   "last seen time of", store.Blocks: "block by", store.Peers: "contact of",
+	store.LastSeen:   "last seen time of", store.Blocks: "block by", store.Peers: "contact of", store.Reports: "report",
 }
 
 // nameOfRecord names one record by its table, key and tenant. A hash means nothing to people; its first bytes
