@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -34,6 +35,9 @@ type admission struct {
 // the store. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
+	if s.MutedMs > a.now && s.Entry.GetRecall() == nil {
+		return nil, &im.Error{Code: im.CodeMuted, RetryAfter: time.Duration(s.MutedMs-a.now) * time.Millisecond}
+	}
 	// a record may be there already, with blocks and contacts
 	if c.log.head == 0 && (in.record == nil || len(in.members.all) == 0) {
 		if q, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {

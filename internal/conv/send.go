@@ -49,6 +49,9 @@ type Send struct {
 
 	BackEnd bool // the back end sends it for its sender
 
+	// The sender may write nothing but recalls before this time, Unix milliseconds; 0: they may. Spec: P-14.24.
+	MutedMs uint64
+
 	// Asked says that an owner on another node got s before, and may still store it: a refusal here
 	// settles nothing. Spec: P-4.8.
 	Asked bool

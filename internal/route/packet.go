@@ -29,7 +29,7 @@ func (p *packet) add(s *conv.Send, ticket uint64) {
 		Ticket: ticket, Tenant: uint32(s.Conv.Tenant), Conv: s.Conv.Conv[:], Peer: string(s.Peer),
 		After: uint64(s.After), Keyed: s.Keyed,
 		Entry: &s.Entry, Create: s.Create, Block: s.Block, Source: s.Source, Tried: s.Tried, Contact: s.Contact,
-		BackEnd: s.BackEnd,
+		BackEnd: s.BackEnd, MutedMs: s.MutedMs,
 	}
 	if s.Refusal != nil {
 		m.Refusal = wire.ErrorFrame(s.Refusal)
@@ -89,7 +89,7 @@ func sendOf(m *routepb.Send, from im.Node, nodes *fanout.Nodes) *conv.Send {
 			// a copy, like From: a send that creates its conversation keeps both in memory
 			Conv: keyOf(m), Peer: im.User(strings.Clone(m.Peer)),
 			After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create, Block: m.Block, Source: m.Source, Tried: m.Tried,
-			Contact: m.Contact, BackEnd: m.BackEnd,
+			Contact: m.Contact, BackEnd: m.BackEnd, MutedMs: m.MutedMs,
 		},
 		caller: fanout.Caller{Nodes: nodes, Node: from, Ticket: m.Ticket},
 	}
