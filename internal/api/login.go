@@ -23,13 +23,14 @@ func (s *Server) Register(ctx context.Context, r *petrelv1.RegisterRequest) (*pe
 
 // Login logs a device in with a password. Spec: P-11.2.
 func (s *Server) Login(ctx context.Context, r *petrelv1.LoginRequest) (*petrelv1.LoginResponse, error) {
-	l, err := s.users.LogIn(ctx, r.Tenant, im.User(r.User), r.Password, deviceRef(r.Device), callOf(ctx).remote)
+	l, err := s.users.LogIn(ctx, r.Tenant, im.User(r.User), r.Password, deviceRef(r.Device), callOf(ctx).remote,
+		r.Restore)
 	return s.loggedIn(ctx, l, err)
 }
 
 // Exchange logs a device in with a JWT of the identity provider. Spec: P-11.2.
 func (s *Server) Exchange(ctx context.Context, r *petrelv1.ExchangeRequest) (*petrelv1.LoginResponse, error) {
-	l, err := s.users.Exchange(ctx, r.Tenant, r.Token, deviceRef(r.Device))
+	l, err := s.users.Exchange(ctx, r.Tenant, r.Token, deviceRef(r.Device), r.Restore)
 	return s.loggedIn(ctx, l, err)
 }
 

@@ -277,7 +277,7 @@ func TestReloadTakesTheKeyOfTheProvider(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.users.Exchange(t.Context(), "", token, user.DeviceRef{ID: "d", Kind: "web"})
+		_, err = s.users.Exchange(t.Context(), "", token, user.DeviceRef{ID: "d", Kind: "web"}, false)
 		return err == nil
 	}
 	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)

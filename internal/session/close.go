@@ -21,6 +21,7 @@ const answerTimeout = 2 * time.Second
 // The requests of a node to all nodes about the sessions of a user.
 var (
 	closeSessions = bus.Request[*sessionpb.Close, *sessionpb.Closed]{Subject: "session.close", Timeout: answerTimeout}
+	muteSessions  = bus.Request[*sessionpb.Mute, *sessionpb.Closed]{Subject: "session.mute", Timeout: answerTimeout}
 	countSessions = bus.Request[*sessionpb.Count, *sessionpb.Counts]{Subject: "session.count", Timeout: answerTimeout}
 )
 
@@ -31,6 +32,14 @@ func (h *Hub) Attach(b bus.Bus) {
 		n := h.closeHere(decodeAccount(m.Account), im.Code(m.Code), func(o *fanout.Outbox) bool {
 			return m.Device == nil || o.Device == m.Device.Id && (o.Device == "" || o.Login < m.Device.Below)
 		})
+		return &sessionpb.Closed{Sessions: uint32(n)}, nil
+	})
+	muteSessions.Serve(b, func(_ im.Node, m *sessionpb.Mute) (*sessionpb.Closed, error) {
+		a := decodeAccount(m.Account)
+		n := len(h.table.Of(a))
+		if n > 0 {
+			h.muted.set(a, m.UntilMs)
+		}
 		return &sessionpb.Closed{Sessions: uint32(n)}, nil
 	})
 	countSessions.Serve(b, func(_ im.Node, m *sessionpb.Count) (*sessionpb.Counts, error) {
@@ -106,6 +115,13 @@ func (h *Hub) CloseDevice(ctx context.Context, a im.Account, device string, code
 	}
 	return h.close(ctx, &sessionpb.Close{Account: encodeAccount(a), Code: string(code),
 		Device: &sessionpb.Close_Device{Id: device, Below: below}})
+}
+
+// MuteUser tells every node that answers until when a user is muted, in Unix milliseconds; 0: the user may write.
+// The caller has made it durable; so a node that does not answer learns it by a recheck. Spec: P-14.24.
+func (h *Hub) MuteUser(ctx context.Context, a im.Account, untilMs uint64) error {
+	m := &sessionpb.Mute{Account: encodeAccount(a), UntilMs: untilMs}
+	return askAll(ctx, h, muteSessions, "mute sessions", a, m, func(*sessionpb.Closed) {})
 }
 
 // SessionsOf counts the sessions of a user by device, on every node that answers. Those

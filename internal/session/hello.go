@@ -145,10 +145,11 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 	}
 	// The session is in the table now, so check the token again. A revocation, or a login of
 	// another device of the same kind, first becomes durable and then reads the table. So it
-	// finds this session in the table, or this check finds it in the store. Spec: P-11.4.
-	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
+	// finds this session in the table, or this check finds it in the store. A mute does the same. Spec: P-11.4.
+	if who, err = s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err
 	}
+	s.hub.muted.set(s.Out.Account, who.MutedMs)
 	s.phase.Store(welcomed)
 	s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)
 	s.hub.table.Wake(&s.Out, k)

@@ -61,7 +61,7 @@ func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 // Identity returns the user and the device of the session, once it is Ready.
 func (s *Session) Identity() user.Identity {
 	id := identityOf(&s.Out)
-	id.Kind = s.kind
+	id.Kind, id.MutedMs = s.kind, s.hub.muted.of(s.Out.Account)
 	return id
 }
 

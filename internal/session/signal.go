@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -48,6 +49,11 @@ func (s *Session) rareStateOrNew() *rareState {
 // conversation, so it is the same, after the same time, whether or not the conversation exists. Spec: P-13.1.
 func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
 	key, err := s.checkSignal(f)
+	if err == nil {
+		if muted, ok := errors.AsType[*im.Error](s.hub.users.CheckMuted(s.Identity())); ok {
+			err = muted
+		}
+	}
 	if err == nil && !s.Out.Signals {
 		err = im.Errorf(im.CodeUnsupported, "the hello did not list %s", capSignal)
 	}

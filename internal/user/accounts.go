@@ -18,6 +18,8 @@ type Info struct {
 	Created     time.Time
 	Disabled    bool
 	HasPassword bool
+	MutedMs     uint64 // the user writes nothing before this time
+	LeavingMs   uint64 // when the user deleted the account; 0: never
 	AddPolicy   AddPolicy
 	Forwards    ForwardPolicy
 	Presence    PresencePolicy
@@ -29,8 +31,8 @@ type Info struct {
 func describe(user im.User, u *storepb.User) Info {
 	return Info{
 		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled,
-		HasPassword: u.Password != "",
-		AddPolicy:   AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy),
+		HasPassword: u.Password != "", MutedMs: u.MutedMs, LeavingMs: u.LeavingMs,
+		AddPolicy: AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy),
 		Presence: PresencePolicy(u.PresencePolicy), First: FirstMessages(u.FirstMessages),
 		Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
 	}
@@ -176,7 +178,10 @@ func (us *Users) Facts(ctx context.Context, a im.Account) (PresencePolicy, Profi
 		return ToNobody, ProfileVersions{}, err
 	}
 	policy := PresencePolicy(u.PresencePolicy)
-	if policy == 0 {
+	switch {
+	case u.LeavingMs > 0:
+		policy = ToNobody
+	case policy == 0:
 		policy = ToPeers
 	}
 	v := ProfileVersions{ForOthers: us.profileVersion(a, u, asStranger), Own: us.profileVersion(a, u, asOneself)}

@@ -21,7 +21,7 @@ func TestAJWTTakesNoRegisteredAccountOver(t *testing.T) {
 	w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
 	p := provider{t, jwt.SigningMethodHS256, []byte(sharedSecret)}
 	exchange := func(u string, ref user.DeviceRef) error {
-		_, err := w.users.Exchange(ctx, "", p.sign(claims(w.now, jwt.MapClaims{"sub": u})), ref)
+		_, err := w.users.Exchange(ctx, "", p.sign(claims(w.now, jwt.MapClaims{"sub": u})), ref, false)
 		return err
 	}
 	w.register("alice", phone(1))
@@ -35,7 +35,7 @@ func TestAJWTTakesNoRegisteredAccountOver(t *testing.T) {
 		t.Errorf("linked: %+v", i)
 	}
 	w.wantAccess("the one who registered, after the link", before.Access, im.CodeRevoked)
-	_, err = w.users.LogIn(ctx, "", "alice", password, phone(1), home)
+	_, err = w.users.LogIn(ctx, "", "alice", password, phone(1), home, false)
 	w.wantCode("the password, after the link", err, im.CodeBadCredentials)
 	w.reopen()
 	w.no(exchange("alice", phone(2)))
@@ -47,7 +47,7 @@ func TestAJWTTakesNoRegisteredAccountOver(t *testing.T) {
 	w.no(exchange("bob", phone(1)))
 	_, err = w.users.Register(ctx, user.Newcomer{User: "bob", Password: password}, phone(2), home)
 	w.wantCode("registered, with a user of the provider", err, im.CodeUserExists)
-	_, err = w.users.LogIn(ctx, "", "bob", password, phone(2), home)
+	_, err = w.users.LogIn(ctx, "", "bob", password, phone(2), home, false)
 	w.wantCode("a password for a user of the provider", err, im.CodeBadCredentials)
 	w.no(exchange("bob", phone(1)))
 
@@ -67,7 +67,7 @@ func TestAJWTTakesNoRegisteredAccountOver(t *testing.T) {
 	// Another provider is another source.
 	w.o.JWT.Issuer = "https://other.example"
 	w.reopen()
-	_, err = w.users.Exchange(ctx, "", p.sign(claims(w.now, jwt.MapClaims{"sub": "bob", "iss": "https://other.example"})), phone(1))
+	_, err = w.users.Exchange(ctx, "", p.sign(claims(w.now, jwt.MapClaims{"sub": "bob", "iss": "https://other.example"})), phone(1), false)
 	w.wantCode("a user of the provider before", err, im.CodeBadCredentials)
 
 	none := people(t)
@@ -85,7 +85,7 @@ func TestExchangeRefusesUnknownExtensions(t *testing.T) {
 		token.Header["crit"] = crit
 		signed, err := token.SignedString([]byte(sharedSecret))
 		w.no(err)
-		_, err = w.users.Exchange(context.Background(), "", signed, phone(1))
+		_, err = w.users.Exchange(context.Background(), "", signed, phone(1), false)
 		w.wantCode(what, err, im.CodeBadCredentials)
 	}
 }

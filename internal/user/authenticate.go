@@ -16,6 +16,7 @@ type Identity struct {
 	Kind    string // of the device
 	Login   uint64 // number of the device's login; 0 without a device
 	Epoch   uint64 // token epoch of the user; 0 with a device
+	MutedMs uint64 // the user writes nothing before this time, Unix milliseconds
 }
 
 // Packed returns the identity with its strings in one piece of memory, for an identity that is kept for long.
@@ -65,7 +66,7 @@ func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identit
 		return Identity{}, &im.Error{Code: im.CodeUserDisabled}
 	}
 	a.User = im.User(rec.User) // without a reference to the frame
-	id := Identity{Account: a}
+	id := Identity{Account: a, MutedMs: u.MutedMs}
 	if rec.Device == "" {
 		if rec.Epoch != u.Epoch {
 			return Identity{}, bad
@@ -100,42 +101,42 @@ func standing(d *storepb.Device, login uint64) error {
 	return nil
 }
 
-// Standing returns nil if sessions that began with a token may go on. They may go on after
-// the token has expired. It costs one read of the store, and another one if the answer is
-// revoked: a change that voids all tokens of a user, or disables the user, also voids each
-// device and raises the epoch. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
-func (us *Users) Standing(ctx context.Context, id Identity) error {
-	err := us.stands(ctx, id)
+// Standing returns nil if sessions that began with a token may go on, and until when their user is muted. They may
+// go on after the token has expired. It costs one read of the store, and another one if the answer is
+// revoked: a change that voids all tokens of a user, or disables or mutes the user, also changes each
+// device. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
+func (us *Users) Standing(ctx context.Context, id Identity) (mutedMs uint64, err error) {
+	mutedMs, err = us.stands(ctx, id)
 	if im.CodeOf(err) != im.CodeRevoked {
-		return err
+		return mutedMs, err
 	}
 	u, read := us.read(ctx, id.Account)
 	switch {
 	case read != nil:
-		return read
+		return 0, read
 	case u != nil && u.Disabled:
-		return &im.Error{Code: im.CodeUserDisabled}
+		return 0, &im.Error{Code: im.CodeUserDisabled}
 	}
-	return err
+	return 0, err
 }
 
 // stands does what Standing does, without looking whether the user is disabled. Codes: replaced, revoked.
-func (us *Users) stands(ctx context.Context, id Identity) error {
+func (us *Users) stands(ctx context.Context, id Identity) (mutedMs uint64, err error) {
 	if id.Device == "" {
 		u, err := us.read(ctx, id.Account)
 		if err == nil && (u == nil || u.Epoch != id.Epoch) {
 			err = &im.Error{Code: im.CodeRevoked}
 		}
-		return err
+		return u.GetMutedMs(), err
 	}
 	d, err := us.device(ctx, id.Account, id.Device)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if d == nil || d.Login != id.Login { // the device was removed, or has logged in again
-		return &im.Error{Code: im.CodeReplaced}
+		return 0, &im.Error{Code: im.CodeReplaced}
 	}
-	return standing(d, id.Login)
+	return d.MutedMs, standing(d, id.Login)
 }
 
 // VoidBelow returns the number below which the logins of a device are void: all logins if

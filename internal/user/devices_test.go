@@ -173,9 +173,9 @@ func TestChangedPasswordKeepsOnlyTheDeviceThatAsks(t *testing.T) {
 		if _, err := w.users.Authenticate(ctx, void); err == nil {
 			t.Errorf("keep %q: what does not ask is kept", keep)
 		}
-		_, err = w.users.LogIn(ctx, "", "alice", password, phone(1), home)
+		_, err = w.users.LogIn(ctx, "", "alice", password, phone(1), home, false)
 		w.wantCode("the old password", err, im.CodeBadCredentials)
-		if _, err := w.users.LogIn(ctx, "", "alice", "a new password", phone(1), home); err != nil {
+		if _, err := w.users.LogIn(ctx, "", "alice", "a new password", phone(1), home, false); err != nil {
 			t.Errorf("the new password: %v", err)
 		}
 	}

@@ -86,12 +86,12 @@ func FuzzCredentials(f *testing.F) {
 		case 3:
 			_, err = w.operators.Redeem(ctx, a, "")
 		case 4:
-			_, err = w.users.Exchange(ctx, "", a, phone(2))
+			_, err = w.users.Exchange(ctx, "", a, phone(2), false)
 			ours = a == sign(header, string(good))
 		case 5:
 			var c jwt.MapClaims
 			var h map[string]any
-			_, err = w.users.Exchange(ctx, "", sign(a, b), phone(2))
+			_, err = w.users.Exchange(ctx, "", sign(a, b), phone(2), false)
 			ours = json.Unmarshal([]byte(a), &h) == nil && h["alg"] == "EdDSA" && h["crit"] == nil && json.Unmarshal([]byte(b), &c) == nil && c["iss"] == "https://id.example" && c["exp"] != nil
 		case 6:
 			keys := []byte(a)
@@ -104,7 +104,7 @@ func FuzzCredentials(f *testing.F) {
 			if e != nil {
 				return // a provider that cannot be used, with the reason
 			}
-			_, err = us.Exchange(ctx, "", sign(b, string(good)), phone(2))
+			_, err = us.Exchange(ctx, "", sign(b, string(good)), phone(2), false)
 			ours = strings.Contains(a, key)
 		}
 		if err == nil && !ours {

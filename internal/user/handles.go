@@ -132,7 +132,7 @@ func (us *Users) byHandle(ctx context.Context, reader im.Account, handle string)
 	switch {
 	case err != nil:
 		return Info{}, Profile{}, err
-	case u == nil || u.Disabled || u.Handle != handle || !s.sees(u, "handle"):
+	case u == nil || u.Disabled || u.LeavingMs > 0 || u.Handle != handle || !s.sees(u, "handle"):
 		return Info{}, Profile{}, none
 	}
 	return describe(a.User, u), us.profile(a, u, s), nil

@@ -96,7 +96,7 @@ func TestExchangeTakesAJWTOfTheProvider(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			w := people(t, withJWT(algorithm, c.key, ""))
 			token := provider{t, c.method, c.sign}.sign(claims(w.now, nil))
-			l, err := w.users.Exchange(context.Background(), "", token, phone(1))
+			l, err := w.users.Exchange(context.Background(), "", token, phone(1), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func TestExchangeTakesAJWTOfTheProvider(t *testing.T) {
 				t.Errorf("login %+v", l)
 			}
 			w.wantAccess("exchanged", l.Access, "")
-			if again, err := w.users.Exchange(context.Background(), "default", token, phone(2)); err != nil || again.Number != 2 {
+			if again, err := w.users.Exchange(context.Background(), "default", token, phone(2), false); err != nil || again.Number != 2 {
 				t.Errorf("a user who is there: %+v, %v", again, err)
 			}
 			w.wantAccess("replaced", l.Access, im.CodeReplaced)
@@ -117,7 +117,7 @@ func TestExchangeTakesAJWTOfTheProvider(t *testing.T) {
 				bad["another algorithm with the same key"] = provider{t, c.other, c.sign}.sign(claims(w.now, nil))
 			}
 			for what, token := range bad {
-				_, err := w.users.Exchange(context.Background(), "", token, phone(1))
+				_, err := w.users.Exchange(context.Background(), "", token, phone(1), false)
 				w.wantCode(what, err, im.CodeBadCredentials)
 			}
 		})
@@ -149,29 +149,29 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 		"another key": provider{t, jwt.SigningMethodEdDSA, other}.sign(claims(w.now, nil)),
 		"altered":     good[:len(good)-2] + string(rune(good[len(good)-2]^1)) + good[len(good)-1:], "cut": good[:len(good)-1], "garbage": "a.b.c", "long": good + strings.Repeat("A", 9000),
 	} {
-		l, err := w.users.Exchange(context.Background(), "acme", token, phone(1))
+		l, err := w.users.Exchange(context.Background(), "acme", token, phone(1), false)
 		if w.wantCode(what, err, im.CodeBadCredentials); l != nil {
 			t.Errorf("%s: %+v", what, l)
 		}
 	}
-	_, err = w.users.Exchange(context.Background(), "globex", good, phone(1))
+	_, err = w.users.Exchange(context.Background(), "globex", good, phone(1), false)
 	w.wantCode("another tenant", err, im.CodeBadCredentials)
-	_, err = w.users.Exchange(context.Background(), "acme", good, user.DeviceRef{})
+	_, err = w.users.Exchange(context.Background(), "acme", good, user.DeviceRef{}, false)
 	w.wantCode("no device", err, im.CodeInvalid)
-	_, err = w.users.Exchange(context.Background(), "acme", "", phone(1))
+	_, err = w.users.Exchange(context.Background(), "acme", "", phone(1), false)
 	w.wantCode("no JWT", err, im.CodeInvalid)
-	l, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, jwt.MapClaims{"exp": w.now.Add(24 * time.Hour).Unix(), "aud": []string{"x", "petrel"}})), phone(1))
+	l, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, jwt.MapClaims{"exp": w.now.Add(24 * time.Hour).Unix(), "aud": []string{"x", "petrel"}})), phone(1), false)
 	if err != nil || l.Account != (im.Account{Tenant: w.tenant("acme"), User: "alice"}) {
 		t.Fatalf("the longest: %+v, %v", l, err)
 	}
 	if _, err := w.users.Disable(context.Background(), l.Account); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.users.Exchange(context.Background(), "acme", good, phone(1))
+	_, err = w.users.Exchange(context.Background(), "acme", good, phone(1), false)
 	w.wantCode("disabled", err, im.CodeUserDisabled)
 
 	none := people(t)
-	_, err = none.users.Exchange(context.Background(), "", good, phone(1))
+	_, err = none.users.Exchange(context.Background(), "", good, phone(1), false)
 	none.wantCode("not configured", err, im.CodeUnsupported)
 }
 
@@ -194,7 +194,7 @@ func TestLogSaysWhyASignedJWTIsRefused(t *testing.T) {
 		{"", strings.Repeat("A", 9000), ""},
 	} {
 		log.Reset()
-		_, err := w.users.Exchange(context.Background(), c.tenant, c.token, phone(1))
+		_, err := w.users.Exchange(context.Background(), c.tenant, c.token, phone(1), false)
 		w.wantCode(c.want, err, im.CodeBadCredentials)
 		if c.want == "" && log.Len() > 0 || !strings.Contains(log.String(), c.want) {
 			t.Errorf("the log is %q, want %q", log.String(), c.want)
@@ -228,7 +228,7 @@ func TestExchangeAsksForTheStrengthOfALogin(t *testing.T) {
 	} {
 		all := jwt.MapClaims{"acr": "gold", "amr": []string{"pwd", "otp"}, "auth_time": w.now.Unix()}
 		maps.Copy(all, c.claims)
-		if _, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, all)), phone(1)); (err == nil) != c.holds || err != nil && im.CodeOf(err) != im.CodeBadCredentials {
+		if _, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, all)), phone(1), false); (err == nil) != c.holds || err != nil && im.CodeOf(err) != im.CodeBadCredentials {
 			t.Errorf("%s: %v, want it to hold: %t", what, err, c.holds)
 		}
 	}
@@ -249,7 +249,7 @@ func TestLoginTakesTheNameOfTheJWT(t *testing.T) {
 			{"Alice", "Alice", true}, {"Alice", "Alice", false}, {nil, "Alice", false}, {"Administrator", "Alice", false},
 			{"a\u202eb", "Alice", false}, {7, "Alice", false}, {"Alice Liddell", "Alice Liddell", true},
 		} {
-			l, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, jwt.MapClaims{"name": c.name})), phone(1))
+			l, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, jwt.MapClaims{"name": c.name})), phone(1), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -301,7 +301,7 @@ func TestNamesInAJWTAreExact(t *testing.T) {
 		text := base64.RawURLEncoding.EncodeToString([]byte(c.header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(c.body))
 		mac, err := jwt.SigningMethodHS256.Sign(text, []byte(sharedSecret))
 		w.no(err)
-		l, err := w.users.Exchange(context.Background(), "", text+"."+base64.RawURLEncoding.EncodeToString(mac), phone(1))
+		l, err := w.users.Exchange(context.Background(), "", text+"."+base64.RawURLEncoding.EncodeToString(mac), phone(1), false)
 		if c.user == "" {
 			w.wantCode(c.header+c.body, err, im.CodeBadCredentials)
 		} else if err != nil || l.Account.User != im.User(c.user) {
@@ -335,7 +335,7 @@ func TestRevocationEndsTheJWTsOfBefore(t *testing.T) {
 			w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
 			p := provider{t, jwt.SigningMethodHS256, []byte(sharedSecret)}
 			exchange := func(iat any) error {
-				_, err := w.users.Exchange(ctx, "", p.sign(claims(w.now, jwt.MapClaims{"iat": iat})), phone(1))
+				_, err := w.users.Exchange(ctx, "", p.sign(claims(w.now, jwt.MapClaims{"iat": iat})), phone(1), false)
 				return err
 			}
 			w.register("alice", phone(1))

@@ -115,7 +115,7 @@ func TestKeysOfTheProviderRotate(t *testing.T) {
 			t.Fatal(err)
 		}
 		exchange := func(token string) error {
-			_, err := us.Exchange(ctx, "", token, phone(1))
+			_, err := us.Exchange(ctx, "", token, phone(1), false)
 			return err
 		}
 		one := p.rotate("one")
@@ -166,7 +166,7 @@ func TestKeysOfAnotherAddressAreNotFetched(t *testing.T) {
 	w.o.JWT = &idp.Options{Algorithm: "EdDSA", KeysURL: there.URL, Issuer: "https://id.example", Audience: "petrel"}
 	us, err := user.New(ctx, w.o, w.store)
 	w.no(err)
-	_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1))
+	_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1), false)
 	w.wantCode("a key of another address", err, im.CodeBadCredentials)
 	other.mu.Lock()
 	defer other.mu.Unlock()
@@ -191,7 +191,7 @@ func TestKeysOfAnEndlessAnswerAreNotTaken(t *testing.T) {
 		w.o.JWT = &idp.Options{Algorithm: "EdDSA", KeysURL: padded.URL, Issuer: "https://id.example", Audience: "petrel"}
 		us, err := user.New(ctx, w.o, w.store)
 		w.no(err)
-		_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1))
+		_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1), false)
 		if err == nil && want == "" {
 			continue
 		}

@@ -31,7 +31,7 @@ type Login struct {
 	// the device itself, whose sessions end with revoked.
 	Ended []string
 
-	Renamed bool // the login has changed the display name
+	Renamed bool // the login has changed the profile
 }
 
 // maxDisplayName is in bytes.
@@ -101,10 +101,11 @@ func checkDisplayName(name string) error { return im.CheckShown("display_name", 
 
 // LogIn logs a device in with a password. For an unknown tenant or user the answer is the same
 // as for a wrong password, after the same work; only with the right password does the answer
-// say that a user is disabled. remote is the client's address; the zero value is not limited.
-// Codes: invalid, bad_credentials, user_disabled, rate_limited, overloaded. Spec: P-11.2.
+// say that a user is disabled, or has deleted the account; restore takes that back. remote is the client's address;
+// the zero value is not limited. Codes: invalid, bad_credentials, user_disabled, account_leaving, rate_limited,
+// overloaded. Spec: P-11.2, P-14.26.
 func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef,
-	remote netip.Addr) (*Login, error) {
+	remote netip.Addr, restore bool) (*Login, error) {
 	if err := ref.check(); err != nil {
 		return nil, err
 	}
@@ -124,18 +125,25 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	if err != nil {
 		return nil, err
 	}
-	return us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, func(_ *change, u *storepb.User) (*storepb.User, error) {
+	restored := false
+	admit := func(_ *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil || u.Password != stored { // changed meanwhile
 			return nil, &im.Error{Code: im.CodeBadCredentials}
 		}
-		if u.Disabled {
-			return nil, &im.Error{Code: im.CodeUserDisabled}
+		var err error
+		if restored, err = us.mayLogIn(u, restore); err != nil {
+			return nil, err
 		}
 		if rehash != "" {
 			u.Password = rehash
 		}
 		return u, nil
-	})
+	}
+	l, err := us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, admit)
+	if err == nil {
+		l.Renamed = restored
+	}
+	return l, err
 }
 
 // checkCredentials returns the stored hash that the password fits. rehash is a new
@@ -172,8 +180,8 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 
 // Exchange logs a device in with a JWT of the configured identity provider. The
 // user is the sub of the JWT, and is made if there is none. Codes: unsupported,
-// invalid, bad_credentials, user_disabled, rate_limited. Spec: P-11.2.
-func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef) (*Login, error) {
+// invalid, bad_credentials, user_disabled, account_leaving, rate_limited. Spec: P-11.2, P-14.26.
+func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef, restore bool) (*Login, error) {
 	provider := us.idp.Load() // a new key may come meanwhile
 	if provider == nil {
 		return nil, im.Errorf(im.CodeUnsupported, "no identity provider is configured")
@@ -217,10 +225,12 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	}
 	renamed := false
 	l, err := us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, source(provider), im.CodeBadCredentials,
-		func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) }, func(u *storepb.User) {
-			if renamed = said.Name != "" && said.Name != u.DisplayName; renamed {
-				u.DisplayName = said.Name
+		func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) }, func(u *storepb.User) error {
+			restored, err := us.mayLogIn(u, restore)
+			if renamed = restored; said.Name != "" && said.Name != u.DisplayName {
+				u.DisplayName, renamed = said.Name, true
 			}
+			return err
 		})
 	if err == nil {
 		l.Renamed = renamed
@@ -230,7 +240,7 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 
 // Mint logs a device in for the application's back end, and makes the tenant and the user if there
 // are none. ttl is the access token's life, at most 30 days; 0: that of the options. Codes:
-// invalid, user_disabled, forbidden (another source vouches for the user). Spec: P-11.4.
+// invalid, user_disabled, account_leaving, forbidden (another source vouches for the user). Spec: P-11.4.
 func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref DeviceRef,
 	ttl time.Duration) (*Login, error) {
 	if ttl < 0 || ttl > maxMintTTL {
@@ -249,20 +259,25 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 		return nil, err
 	}
 	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil,
-		func(*storepb.User) {})
+		func(u *storepb.User) error {
+			_, err := us.mayLogIn(u, false)
+			return err
+		})
 }
 
 // vouched logs a device in for a source, and makes the user if there is none. It refuses with code a user of
 // another source that was not linked with this one, and a user whose token of the source is void. The function
-// void tells that of a user; nil: no token is void. admitted changes the record of the user who is logged in.
-// Codes: user_disabled and code.
+// void tells that of a user; nil: no token is void. admit refuses a user who may not log in, and changes the record of
+// one who may. Codes: code, and those of admit.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration,
-	source string, code im.Code, void func(*storepb.User) bool, admitted func(*storepb.User)) (*Login, error) {
+	source string, code im.Code, void func(*storepb.User) bool, admit func(*storepb.User) error) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil {
 			u = us.newUser()
 			u.Source = source
-			admitted(u)
+			if err := admit(u); err != nil {
+				return nil, err
+			}
 			return u, c.claim(ctx, a, false, false)
 		}
 		switch {
@@ -273,8 +288,7 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 		case void != nil && void(u):
 			return nil, &im.Error{Code: code}
 		}
-		admitted(u)
-		return u, nil
+		return u, admit(u)
 	})
 }
 
@@ -295,7 +309,7 @@ func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref
 		if err := c.putUser(a, u); err != nil {
 			return err
 		}
-		l, err = c.logIn(ctx, a, tenantName, u.Logins, ref, ttl)
+		l, err = c.logIn(ctx, a, tenantName, u, ref, ttl)
 		return err
 	})
 	if err != nil {
@@ -304,16 +318,16 @@ func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref
 	return l, nil
 }
 
-// logIn writes the login of a device under a number. The change has read the
-// user's record, so of two simultaneous logins on two nodes one has to begin anew.
-func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, number uint64, ref DeviceRef,
+// logIn writes the login of a device. The change has read the record u of the
+// user, so of two simultaneous logins on two nodes one has to begin anew.
+func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, u *storepb.User, ref DeviceRef,
 	ttl time.Duration) (*Login, error) {
 	us := c.us
 	list, err := c.devices(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	l := &Login{Account: a, Device: ref.ID, Number: number}
+	l := &Login{Account: a, Device: ref.ID, Number: u.Logins}
 	var d *storepb.Device
 	others, ofKind := 0, 0
 	for _, o := range list { // newest first
@@ -349,6 +363,7 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, num
 	}
 	c.dropTokens(a.Tenant, d)
 	d.Kind, d.LoginMs, d.Login, d.Revoked, d.Replaced, d.Refresh = ref.Kind, us.nowMs(), l.Number, false, false, nil
+	d.MutedMs = u.MutedMs
 	if ref.Name != "" {
 		d.Name = ref.Name
 	}

@@ -57,7 +57,7 @@ func (w *world) register(u im.User, ref user.DeviceRef) *user.Login {
 
 func (w *world) logIn(u im.User, ref user.DeviceRef) *user.Login {
 	w.t.Helper()
-	l, err := w.users.LogIn(context.Background(), "", u, password, ref, home)
+	l, err := w.users.LogIn(context.Background(), "", u, password, ref, home, false)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestEveryWrongLoginGetsTheSameAnswer(t *testing.T) {
 		pw     string
 	}{{"", "alice", "wrong password"}, {"", "alice", ""}, {"", "alice", password + strings.Repeat("x", 2000)}, {"", "dave", "wrong password"}, {"", "nobody", password},
 		{"", "tokenonly", password}, {"", "tokenonly", ""}, {"nowhere", "alice", password}, {"", "a/b", password}, {"", "", ""}} {
-		l, err := w.users.LogIn(context.Background(), c.tenant, c.user, c.pw, phone(1), home)
+		l, err := w.users.LogIn(context.Background(), c.tenant, c.user, c.pw, phone(1), home, false)
 		w.wantCode(fmt.Sprintf("%+v", c), err, im.CodeBadCredentials)
 		if l != nil {
 			t.Errorf("%+v: %+v", c, l)
@@ -215,7 +215,7 @@ func TestLoginOfNobodyTakesAsLong(t *testing.T) {
 	for _, u := range []im.User{"alice", "nobody", "a/b"} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := w.users.LogIn(context.Background(), "", u, "wrong password", phone(1), home)
+		_, err := w.users.LogIn(context.Background(), "", u, "wrong password", phone(1), home, false)
 		runtime.ReadMemStats(&after)
 		w.wantCode(string(u), err, im.CodeBadCredentials)
 		if hashes := (after.TotalAlloc - before.TotalAlloc) / (kib << 10); hashes != 1 {
@@ -231,7 +231,7 @@ func TestHashOfLessWorkIsMadeAnewAtALogin(t *testing.T) {
 	salt := []byte("0123456789abcdef")
 	old := fmt.Sprintf("$argon2id$v=19$m=64,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$%s", rawBase64(argon2.IDKey([]byte(password), salt, 1, 64, 1, 32)))
 	w.put(store.Users, []byte("alice"), &storepb.User{Password: old})
-	_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", phone(1), home)
+	_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", phone(1), home, false)
 	w.wantCode("wrong", err, im.CodeBadCredentials)
 	if w.stored("alice").Password != old {
 		t.Error("a wrong password changed the hash")
@@ -457,7 +457,7 @@ func (w *world) parse(value []byte) *storepb.User {
 func TestTriesAreLimitedForEachUserAndEachAddress(t *testing.T) {
 	w := newWorld(t)
 	try := func(u im.User, tenant, from string) error {
-		_, err := w.users.LogIn(context.Background(), tenant, u, "wrong password", phone(9), netip.MustParseAddr(from))
+		_, err := w.users.LogIn(context.Background(), tenant, u, "wrong password", phone(9), netip.MustParseAddr(from), false)
 		return err
 	}
 	w.register("alice", phone(1))
@@ -508,9 +508,9 @@ func TestDisabledUserIsToldSoWithTheRightPasswordOnly(t *testing.T) {
 	if _, err := w.users.Disable(context.Background(), alice); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(1), home)
+	_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(1), home, false)
 	w.wantCode("the right password", err, im.CodeUserDisabled)
-	_, err = w.users.LogIn(context.Background(), "", "alice", "a wrong password", phone(1), home)
+	_, err = w.users.LogIn(context.Background(), "", "alice", "a wrong password", phone(1), home, false)
 	w.wantCode("a wrong password", err, im.CodeBadCredentials)
 }
 
@@ -534,7 +534,7 @@ func TestLoginWithAPasswordThatIsChangedMeanwhileIsRefused(t *testing.T) {
 				}
 			}
 		})
-		_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(2), home)
+		_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(2), home, false)
 		w.wantCode("changed meanwhile", err, want)
 	}
 }
@@ -559,7 +559,7 @@ func TestStrangersDoNotLockAKnownDeviceOut(t *testing.T) {
 		tries := map[im.Code]int{}
 		var mu sync.Mutex
 		attack := func(from netip.Addr) {
-			_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", user.DeviceRef{ID: "guessed"}, from)
+			_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", user.DeviceRef{ID: "guessed"}, from, false)
 			mu.Lock()
 			defer mu.Unlock()
 			tries[im.CodeOf(err)]++
@@ -577,7 +577,7 @@ func TestStrangersDoNotLockAKnownDeviceOut(t *testing.T) {
 			site, in := i/50, i%50
 			work <- netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(site >> 8), byte(site), 0, byte(in), 15: 1})
 			if i%500 == 0 {
-				if _, err := w.users.LogIn(context.Background(), "", "alice", password, phone(1), home); i < 5*500 && err != nil {
+				if _, err := w.users.LogIn(context.Background(), "", "alice", password, phone(1), home, false); i < 5*500 && err != nil {
 					t.Errorf("after %d tries of others alice cannot log in with her phone: %v", i, err)
 				}
 			}
@@ -605,7 +605,7 @@ func TestRevokedDeviceIsNotKnown(t *testing.T) {
 	}
 	codes := map[im.Code]int{}
 	for range 10 {
-		_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", user.DeviceRef{ID: "stolen"}, netip.MustParseAddr("192.0.2.77"))
+		_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", user.DeviceRef{ID: "stolen"}, netip.MustParseAddr("192.0.2.77"), false)
 		codes[im.CodeOf(err)]++
 	}
 	if codes[im.CodeBadCredentials] != 5 {

@@ -247,7 +247,7 @@ func TestUserMadeOnTwoNodesIsMadeOnce(t *testing.T) {
 	})
 	_, err = fresh.users.Register(context.Background(), user.Newcomer{User: "alice", Password: password}, phone(1), home)
 	fresh.wantCode("registered on another node", err, im.CodeUserExists)
-	_, err = fresh.users.LogIn(context.Background(), "", "alice", "another password", phone(2), home)
+	_, err = fresh.users.LogIn(context.Background(), "", "alice", "another password", phone(2), home, false)
 	fresh.no(err)
 }
 

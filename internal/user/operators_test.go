@@ -231,7 +231,7 @@ func TestGuessesKeepNoOperatorOut(t *testing.T) {
 	w.pass(time.Minute)
 	for _, name := range []im.User{"carol", "anna"} {
 		for range 100 {
-			_, err = w.users.LogIn(t.Context(), "", name, "a guess", phone(1), somewhere)
+			_, err = w.users.LogIn(t.Context(), "", name, "a guess", phone(1), somewhere, false)
 		}
 	}
 	w.wantCode("many guesses at people", err, im.CodeRateLimited)

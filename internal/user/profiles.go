@@ -49,6 +49,7 @@ type Profile struct {
 	Handle     string
 	Fields     map[string]string
 	Version    string                // compared for equality only
+	Deleted    bool                  // the user has deleted the account; there is nothing else to see
 	Visibility map[string]Visibility // of the user's own profile: those that were set
 }
 
@@ -60,8 +61,9 @@ type ProfileChange struct {
 }
 
 // manageable are the values of Managed of a tenant, beside single fields of the application: "fields" is all of
-// these. avatar has no value to change yet. contacts is no field of a profile: see MayChangeContacts.
-var manageable = []string{"about", "avatar", "display_name", "fields", "handle", managedContacts}
+// these. avatar has no value to change yet. contacts and account are no fields of a profile: see MayChangeContacts and
+// Leave.
+var manageable = []string{managedAccount, "about", "avatar", "display_name", "fields", "handle", managedContacts}
 
 // SetProfileRules sets which fields of profiles only the back end changes in a tenant, and makes the tenant if there
 // is none. Codes: invalid. Spec: P-14.6.
@@ -281,6 +283,9 @@ func (us *Users) profile(a im.Account, u *storepb.User, s sight) Profile {
 
 // seenProfile returns what a reader sees of a user, without the version.
 func seenProfile(a im.Account, u *storepb.User, s sight) Profile {
+	if u.GetLeavingMs() > 0 && s != asOneself {
+		return Profile{User: a.User, Deleted: true}
+	}
 	p := Profile{User: a.User, Shown: u.GetDisplayName()}
 	if s.sees(u, "about") {
 		p.About = u.GetAbout()
@@ -304,7 +309,10 @@ func seenProfile(a im.Account, u *storepb.User, s sight) Profile {
 
 // profileVersion returns the version of what a reader sees of a user: 11 characters. Spec: P-14.2.
 func (us *Users) profileVersion(a im.Account, u *storepb.User, s sight) string {
-	seen := storepb.User{DisplayName: u.GetDisplayName()}
+	if u.GetLeavingMs() > 0 && s != asOneself { // nothing is left to see but that
+		u = &storepb.User{LeavingMs: 1}
+	}
+	seen := storepb.User{DisplayName: u.GetDisplayName(), LeavingMs: u.GetLeavingMs()}
 	if s.sees(u, "about") {
 		seen.About = u.GetAbout()
 	}

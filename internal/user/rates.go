@@ -109,7 +109,7 @@ func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, add
 		}
 		refusal := noUser(a)
 		if rec != nil {
-			refuses := adding && AddPolicy(rec.AddPolicy) == ByNobody
+			refuses := adding && (AddPolicy(rec.AddPolicy) == ByNobody || rec.LeavingMs > 0)
 			if adding && !refuses && by.User != "" {
 				if refuses, err = us.blocks(ctx, a, by.User); err != nil {
 					return fmt.Errorf("look up whom user %s blocks: %w", u, err)

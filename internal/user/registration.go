@@ -32,6 +32,8 @@ type TenantInfo struct {
 	StrictIDs bool         // an id that reads as an existing one is refused
 	Managed   []string     // fields of profiles that only the back end changes, ascending
 	First     FirstMessages
+
+	ReportContext uint32 // messages that a report keeps beside the reported one; 0: it keeps none, also not that one
 }
 
 // effective returns the rule in force in a tenant with the setting set. Without a setting, the
@@ -67,7 +69,7 @@ func (us *Users) tenantInfo(name string, t im.Tenant, value []byte) (TenantInfo,
 	rec, err := parseTenant(value)
 	set := Registration(rec.GetRegistration())
 	return TenantInfo{Name: name, Set: set, Effective: us.effective(t, set), StrictIDs: rec.GetStrictIds(),
-		Managed: rec.GetManaged(), First: FirstMessages(rec.GetFirstMessages())}, err
+		Managed: rec.GetManaged(), First: FirstMessages(rec.GetFirstMessages()), ReportContext: reportContext(rec)}, err
 }
 
 // parseTenant parses a tenant's record. An empty one gives the zero Tenant.

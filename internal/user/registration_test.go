@@ -56,7 +56,7 @@ func TestRegistrationIsATenantsSetting(t *testing.T) {
 		w.reopen()
 		want("acme, opened", "acme", "bob", true)
 		want("default, closed", "", "bob", false)
-		if i, err := w.users.DescribeTenant(ctx, ""); err != nil || !reflect.DeepEqual(i, user.TenantInfo{Name: "default", Set: user.Closed, Effective: user.Closed}) {
+		if i, err := w.users.DescribeTenant(ctx, ""); err != nil || !reflect.DeepEqual(i, user.TenantInfo{Name: "default", Set: user.Closed, Effective: user.Closed, ReportContext: 5}) {
 			t.Errorf("default: %+v, %v", i, err)
 		}
 		_, err = w.users.SetRegistration(ctx, "acme", user.AsConfigured, nil)

@@ -134,6 +134,8 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 					}
 				case rec.Disabled:
 					return im.Errorf(im.CodeForbidden, "user %s is disabled", a.User)
+				case rec.LeavingMs > 0:
+					return im.Errorf(im.CodeForbidden, "user %s has deleted the account", a.User)
 				}
 				// Also for an existing user: a revocation between the read of the epoch and the
 				// commit would void the new token.

@@ -1,0 +1,42 @@
+package user
+
+import (
+	"context"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// maxMute is the longest mute: a refusal tells the rest of it in 32 bits of milliseconds.
+const maxMute = 40 * 24 * time.Hour
+
+// Mute lets a user write nothing until a time in Unix milliseconds; a past one or 0 ends that. All nodes recheck
+// the sessions of the user, and learn it by that. Codes: invalid, no_user. Spec: P-14.24.
+func (us *Users) Mute(ctx context.Context, a im.Account, untilMs uint64) (Info, error) {
+	if untilMs > us.nowMs()+uint64(maxMute.Milliseconds()) {
+		return Info{}, im.Errorf(im.CodeInvalid, "a mute lasts at most %d days", maxMute/(24*time.Hour))
+	}
+	if untilMs <= us.nowMs() {
+		untilMs = 0
+	}
+	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
+		u.MutedMs, c.ends = untilMs, a
+		list, err := c.devices(ctx, a)
+		for _, d := range list {
+			d.MutedMs = untilMs
+			if err := c.putDevice(a, d.id, d.Device); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// CheckMuted refuses what others would read, while the user of an identity is muted. Codes: muted.
+func (us *Users) CheckMuted(id Identity) error {
+	if now := us.nowMs(); id.MutedMs > now {
+		return &im.Error{Code: im.CodeMuted, RetryAfter: time.Duration(id.MutedMs-now) * time.Millisecond}
+	}
+	return nil
+}
