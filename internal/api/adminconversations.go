@@ -97,10 +97,15 @@ func (s *Server) SendAs(ctx context.Context, t im.Tenant, r *petrelv1.SendAsRequ
 	return res.Ack(send.Conv.Conv.String())
 }
 
-// copies reports whether a call forwards a message, and so reads what others wrote.
+// copies reports whether a call forwards a message or shows what a report keeps, and so reads what others wrote.
 func copies(req any) bool {
-	r, ok := req.(*petrelv1.SendAsRequest)
-	return ok && r.Send.GetRel().GetForwardOf() != nil
+	switch r := req.(type) {
+	case *petrelv1.SendAsRequest:
+		return r.Send.GetRel().GetForwardOf() != nil
+	case *petrelv1.GetReportRequest:
+		return r.Context
+	}
+	return false
 }
 
 // checkReason checks the reason that an operator gives for reading what others wrote. Back ends, which call with

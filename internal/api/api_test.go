@@ -28,6 +28,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/report"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -172,8 +173,10 @@ func (w *world) serve() {
 		Shared: w.shared,
 		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Operators: w.operators, Convs: w.convs, Route: w.router, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
 		Inbox:       &inbox.Syncer{Router: w.router, Store: w.store},
+		Reports:     report.New(w.store, nil),
 		Audit:       w.audit,
 		CloseUser:   func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
+		MuteUser:    func(context.Context, im.Account, uint64) error { return nil },
 		UserChanged: func(im.Account) {},
 		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
 			if code == im.CodeReplaced {

@@ -159,7 +159,7 @@ func TestActThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 func TestRecordsTellNothingElse(t *testing.T) {
 	untold := []string{
 		"code", "password", "old_password", "new_password", "token", "refresh_token", "invitation", "request_id", "secret", "digits", // secrets
-		"display_name", "about", "handle", "value", "title", "type", "client_msg_id", "key", "needs", "mentions", "folder", "fault", // what people and applications call things, and say
+		"display_name", "about", "handle", "value", "title", "type", "client_msg_id", "key", "needs", "mentions", "folder", "fault", "note", // what people and applications call things, and say
 	}
 	bodies := []protoreflect.FullName{"petrel.v1.Send"} // of messages: told are only conv and user
 	seen := 0

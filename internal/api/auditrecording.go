@@ -43,11 +43,11 @@ func (s *Server) trace(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		m := table[procedure(req.Spec())]
 		how := m.traced()
-		if s.o.Audit == nil || how == never {
-			return next(ctx, req)
-		}
 		if copies(req.Any()) {
 			how = durably
+		}
+		if s.o.Audit == nil || how == never {
+			return next(ctx, req)
 		}
 		res, err := next(ctx, req)
 		if err != nil {
@@ -169,7 +169,7 @@ var named = []protoreflect.FullName{
 	"petrel.v1.CreateKeyRequest.name", "petrel.v1.CreateOperatorRequest.name", "petrel.v1.ChangeOperatorRequest.name",
 	"petrel.v1.ResetOperatorRequest.name",
 	"petrel.v1.RemoveOperatorRequest.name", "petrel.v1.CreateOperatorRequest.tenant_name",
-	"petrel.v1.AdminGetHistoryRequest.reason", "petrel.v1.SendAsRequest.reason",
+	"petrel.v1.AdminGetHistoryRequest.reason", "petrel.v1.SendAsRequest.reason", "petrel.v1.GetReportRequest.reason",
 	"petrel.v1.SetProfileRulesRequest.managed", "petrel.v1.OperatorLogInRequest.name", "petrel.v1.EnrollRequest.name", "petrel.v1.BackupInfo.name",
 }
 

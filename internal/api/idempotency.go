@@ -338,7 +338,7 @@ func (s *Server) sweep(ctx context.Context) error {
 	return err
 }
 
-// Run deletes expired answers until ctx ends. Then it ends the answer streams.
+// Run deletes expired answers and reports until ctx ends. Then it ends the answer streams.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.ending)
 	tick := time.NewTicker(sweepEvery)
@@ -350,6 +350,9 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-tick.C:
 			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "forget old answers failed", "err", err)
+			}
+			if err := s.sweepReports(ctx); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "delete old reports failed", "err", err)
 			}
 		}
 	}

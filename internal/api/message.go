@@ -21,6 +21,7 @@ func (s *Server) Send(ctx context.Context, r *petrelv1.Send) (*petrelv1.Ack, err
 	if e != nil {
 		return nil, e
 	}
+	send.MutedMs = identity(ctx).MutedMs
 	res, err := s.submit(ctx, send)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ type method struct {
 	repeat repetition
 	paced  bool // counts as a send of the user
 	turn   bool // an expensive read: waits for its turn among them
+	public bool // others read what the caller writes by it: refused while the caller is muted
 	slow   bool // may take minutes
 	inside bool // for operators, though it needs none of their scopes
 	follow bool // can be answered again and again: the timeMs of an answer is the afterMs of the next request
@@ -76,7 +77,7 @@ var table = map[string]method{
 
 	"petrel.v1.AccountService/GetAccount": {serve: unary((*Server).GetAccount), access: aUser},
 	"petrel.v1.AccountService/UpdateAccount": {serve: unary((*Server).UpdateAccount), access: aUser,
-		repeat: recorded, paced: true},
+		repeat: recorded, paced: true, public: true},
 	"petrel.v1.AccountService/SetAddPolicy": {serve: unary((*Server).SetAddPolicy), access: aUser,
 		repeat: recorded, paced: true},
 	"petrel.v1.AccountService/SetForwardPolicy": {serve: unary((*Server).SetForwardPolicy), access: aUser,
@@ -99,9 +100,13 @@ var table = map[string]method{
 	"petrel.v1.AccountService/GetSettings": {serve: unary((*Server).GetSettings), access: aUser},
 	"petrel.v1.AccountService/ChangeSettings": {serve: unary((*Server).ChangeSettings), access: aUser,
 		repeat: recorded, paced: true},
+	"petrel.v1.AccountService/Report": {serve: unary((*Server).Report), access: aUser, repeat: recorded,
+		paced: true},
+	"petrel.v1.AccountService/DeleteAccount": {serve: unary((*Server).DeleteAccount), access: aUser,
+		repeat: natural, trace: durably},
 
 	"petrel.v1.ContactService/RequestContact": {serve: unary((*Server).RequestContact), access: aUser,
-		repeat: recorded, paced: true},
+		repeat: recorded, paced: true, public: true},
 	"petrel.v1.ContactService/AcceptContact": {serve: unary((*Server).AcceptContact), access: aUser,
 		repeat: recorded, paced: true},
 	"petrel.v1.ContactService/RefuseContact": {serve: unary((*Server).RefuseContact), access: aUser,
@@ -119,11 +124,11 @@ var table = map[string]method{
 	"petrel.v1.ContactService/ListContacts": {serve: unary((*Server).ListContacts), access: aUser},
 
 	"petrel.v1.ConversationService/CreateGroup": {serve: unary((*Server).CreateGroup), access: aUser,
-		repeat: entry},
+		repeat: entry, public: true},
 	"petrel.v1.ConversationService/RenameGroup": {serve: unary((*Server).RenameGroup), access: aUser,
-		repeat: entry, paced: true},
+		repeat: entry, paced: true, public: true},
 	"petrel.v1.ConversationService/AddMembers": {serve: unary((*Server).AddMembers), access: aUser,
-		repeat: entry, paced: true},
+		repeat: entry, paced: true, public: true},
 	"petrel.v1.ConversationService/RemoveMembers": {serve: unary((*Server).RemoveMembers), access: aUser,
 		repeat: entry, paced: true},
 	"petrel.v1.ConversationService/LeaveGroup": {serve: unary((*Server).LeaveGroup), access: aUser,
@@ -144,8 +149,10 @@ var table = map[string]method{
 	"petrel.v1.MessageService/MoveCursor": {serve: unary(inConv((*Server).MoveCursor)), access: aUser,
 		repeat: natural},
 	"petrel.v1.MessageService/ListReceipts": {serve: unary(inConv((*Server).ListReceipts)), access: aUser, turn: true},
-	"petrel.v1.MessageService/React":        {serve: unary(inConv((*Server).React)), access: aUser, repeat: natural},
-	"petrel.v1.MessageService/Pin":          {serve: unary(inConv((*Server).Pin)), access: aUser, repeat: natural},
+	"petrel.v1.MessageService/React": {serve: unary(inConv((*Server).React)), access: aUser, repeat: natural,
+		public: true},
+	"petrel.v1.MessageService/Pin": {serve: unary(inConv((*Server).Pin)), access: aUser, repeat: natural,
+		public: true},
 	"petrel.v1.MessageService/ListReactions": {serve: unary(inConv((*Server).ListReactions)), access: aUser,
 		turn: true},
 	"petrel.v1.MessageService/ListPins": {serve: unary(inConv((*Server).ListPins)), access: aUser, turn: true},
@@ -182,6 +189,18 @@ var table = map[string]method{
 		scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/ListContacts": {serve: unary(inTenant((*Server).ListContactsOf)), access: aKey,
 		scope: scopeUsers, turn: true},
+	"petrel.v1.AdminService/ListReports": {serve: unary(inTenant((*Server).ListReports)), access: aKey,
+		scope: scopeMessages, turn: true},
+	"petrel.v1.AdminService/GetReport": {serve: unary(inTenant((*Server).GetReport)), access: aKey,
+		scope: scopeMessages},
+	"petrel.v1.AdminService/ResolveReport": {serve: unary(inTenant((*Server).ResolveReport)), access: aKey,
+		scope: scopeMessages, repeat: recorded},
+	"petrel.v1.AdminService/SetReportRules": {serve: unary((*Server).SetReportRules), access: aKey,
+		scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/MuteUser": {serve: unary(ofUser((*Server).MuteUser)), access: aKey,
+		scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/RestoreUser": {serve: unary(ofUser((*Server).RestoreUser)), access: aKey,
+		scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/CreateInvitation": {serve: unary((*Server).CreateInvitation), access: aKey,
 		scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/RevokeDevice": {serve: unary(ofUser((*Server).AdminRevokeDevice)), access: aKey,

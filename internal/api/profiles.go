@@ -164,7 +164,7 @@ func account(i user.Info, p user.Profile) *petrelv1.Account {
 
 func profile(p user.Profile) *petrelv1.Account {
 	res := &petrelv1.Account{User: string(p.User), DisplayName: p.Shown, About: p.About, Handle: p.Handle,
-		Fields: p.Fields, Version: p.Version}
+		Fields: p.Fields, Version: p.Version, Deleted: p.Deleted}
 	for field, v := range p.Visibility {
 		if res.Visibility == nil {
 			res.Visibility = map[string]petrelv1.Visibility{}

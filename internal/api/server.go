@@ -24,6 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/operator"
 	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/report"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/store"
@@ -41,6 +42,7 @@ type Options struct {
 	Convs     *conv.Convs
 	Route     *route.Router
 	Inbox     *inbox.Syncer
+	Reports   *report.Reports
 	Stored    *rate.Bytes[im.Account] // limits the bytes that users store; nil: no limit
 
 	Reads *share.Queue           // runs expensive reads, fairly among users; nil: they run at once
@@ -54,6 +56,7 @@ type Options struct {
 	Shared bool
 
 	CloseUser func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions, returns how many
+	MuteUser  func(context.Context, im.Account, uint64) error         // tells sessions until when their user is muted
 	// called when a user's profile has changed, or who may see that they are online
 	UserChanged func(im.Account)
 	// ends a device's sessions; device "": those without a device
@@ -186,7 +189,7 @@ func New(o Options) *Server {
 		connect.WithRequestGate(s.gate),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.boundAnswer),
 			connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.idempotent),
-			connect.UnaryInterceptorFunc(s.trace)),
+			connect.UnaryInterceptorFunc(s.guardPublic), connect.UnaryInterceptorFunc(s.trace)),
 	}
 	s.errors = connect.NewErrorWriter(opts...)
 	mux := http.NewServeMux()

@@ -98,6 +98,9 @@ func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
 		if m.User != "" && inbox.IsContactName(name) {
 			return im.Errorf(im.CodeInvalid, "%s is set by ContactService", name)
 		}
+		if m.User == "" && m.Conv == "" && name == mutedUntil {
+			return im.Errorf(im.CodeInvalid, "only an operator sets %s of an account", name)
+		}
 		if err := checkKnown(m, name, v); err != nil {
 			return err
 		}

@@ -41,5 +41,6 @@ func tenantInfo(i user.TenantInfo, err error) (*petrelv1.TenantInfo, error) {
 	return &petrelv1.TenantInfo{
 		Tenant: i.Name, Registration: petrelv1.Registration(i.Set), Effective: petrelv1.Registration(i.Effective),
 		StrictIds: i.StrictIDs, Managed: i.Managed, FirstMessages: petrelv1.FirstMessages(i.First),
+		ReportContext: i.ReportContext,
 	}, err
 }

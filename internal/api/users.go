@@ -110,6 +110,7 @@ func (s *Server) changeUser(ctx context.Context, a im.Account, code im.Code,
 	i, err := change()
 	if err == nil {
 		recordChange(ctx, "disabled", yesNo(was.Disabled), yesNo(i.Disabled))
+		recordChange(ctx, "leaving", yesNo(was.LeavingMs > 0), yesNo(i.LeavingMs > 0))
 	}
 	if err == nil {
 		s.o.UserChanged(a) // a disabled user has no profile
@@ -162,5 +163,5 @@ func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err
 func userInfo(i user.Info) *petrelv1.UserInfo {
 	return &petrelv1.UserInfo{User: string(i.User), DisplayName: i.DisplayName,
 		CreatedMs: uint64(i.Created.UnixMilli()), Disabled: i.Disabled, HasPassword: i.HasPassword, Source: i.Source,
-		Linked: i.Linked}
+		Linked: i.Linked, MutedUntilMs: i.MutedMs, LeavingMs: i.LeavingMs}
 }

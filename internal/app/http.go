@@ -22,6 +22,7 @@ import (
 	"github.com/petrel-im/petrel/internal/gateway"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/metrics"
+	"github.com/petrel-im/petrel/internal/report"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/web"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -32,9 +33,11 @@ func (a *App) newAPI() *api.Server {
 	return api.New(api.Options{
 		Shared: a.shared(),
 		Log:    a.log, Store: a.store.Store, Users: a.users, Operators: a.staff, Convs: a.convs, Route: a.router,
-		Inbox: a.sync, Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored,
+		Inbox: a.sync, Reports: report.New(a.store.Store, nil),
+		Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored,
 		Audit:     a.audit,
-		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf,
+		CloseUser: a.hub.CloseUser, MuteUser: a.hub.MuteUser, CloseDevice: a.hub.CloseDevice,
+		Sessions:    a.hub.SessionsOf,
 		UserChanged: a.presence.UserChanged, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		Stats:        a.stats,
