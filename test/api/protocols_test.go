@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +86,23 @@ func (p *parties) makeContacts() {
 		Pairs: []*petrelv1.ContactPair{{User: p.name("alice"), Other: p.name("bob")}}})); err != nil {
 		p.t.Fatalf("make contacts: %v", err)
 	}
+}
+
+// reported has alice report bob, and returns the number of the report.
+func (p *parties) reported() uint64 {
+	p.t.Helper()
+	p.must("petrel.v1.AccountService/Report", p.token("alice", "desk"), &petrelv1.ReportRequest{User: p.name("bob"), Reason: petrelv1.ReportReason_REPORT_REASON_OTHER})
+	r, err := p.srv.Admin.ListReports(p.t.Context(), connect.NewRequest(&petrelv1.ListReportsRequest{User: p.name("bob"), Limit: 1}))
+	if err != nil || len(r.Msg.Reports) == 0 {
+		p.t.Fatalf("list reports: %v, %v", r, err)
+	}
+	return r.Msg.Reports[0].Report
+}
+
+// leavers returns a function that makes a user with a password each time.
+func leavers() func(*parties) string {
+	var n atomic.Int32
+	return func(p *parties) string { return p.registered(fmt.Sprint("leaves", n.Add(1))).AccessToken }
 }
 
 func (p *parties) key() string {
@@ -217,6 +235,14 @@ var rows = map[string]row{
 	}},
 	"AccountService/ChangeSettings": {request: fixed(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"theme": "dark"}, RequestId: "r1"})},
 
+	"AccountService/Report": {request: func(p *parties) proto.Message {
+		return &petrelv1.ReportRequest{User: p.name("bob"), Reason: petrelv1.ReportReason_REPORT_REASON_SPAM, Text: "sells boats 海燕", RequestId: "r1"}
+	}},
+	"AccountService/DeleteAccount": {
+		request: fixed(&petrelv1.DeleteAccountRequest{Password: "correct horse battery"}), as: leavers(), ends: true,
+		masks: []protoreflect.Name{"restorable_until_ms"},
+	},
+
 	"ContactService/RequestContact": {request: func(p *parties) proto.Message {
 		return &petrelv1.RequestContactRequest{User: p.name("bob"), Greeting: "hi 海燕", RequestId: "r1"}
 	}, masks: []protoreflect.Name{"sent_ms"}},
@@ -339,6 +365,19 @@ var rows = map[string]row{
 		p.makeContacts()
 		return &petrelv1.ListUserContactsRequest{User: p.name("alice")}
 	}, masks: []protoreflect.Name{"since_ms"}},
+	"AdminService/ListReports": {request: func(p *parties) proto.Message {
+		p.reported()
+		return &petrelv1.ListReportsRequest{User: p.name("bob"), Limit: 1}
+	}, masks: []protoreflect.Name{"open"}},
+	"AdminService/GetReport": {request: func(p *parties) proto.Message { return &petrelv1.GetReportRequest{Report: p.reported(), Context: true} }},
+	"AdminService/ResolveReport": {request: func(p *parties) proto.Message {
+		return &petrelv1.ResolveReportRequest{Report: p.reported(), Action: petrelv1.ReportAction_REPORT_ACTION_DISMISS, Note: "no 海燕", RequestId: "r1"}
+	}},
+	"AdminService/SetReportRules": {request: fixed(&petrelv1.SetReportRulesRequest{Tenant: "ruled", Context: 3, RequestId: "r1"})},
+	"AdminService/MuteUser":       {request: func(p *parties) proto.Message { return &petrelv1.MuteUserRequest{User: p.name("bob"), RequestId: "r1"} }},
+	"AdminService/RestoreUser": {request: func(p *parties) proto.Message {
+		return &petrelv1.RestoreUserRequest{User: p.name("bob"), RequestId: "r1"}
+	}},
 	"AdminService/CreateInvitation": {request: fixed(&petrelv1.CreateInvitationRequest{RequestId: "r1"})},
 	"AdminService/SetPassword": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetPasswordRequest{User: p.name("bob"), Password: "correct horse battery", RequestId: "r1"}

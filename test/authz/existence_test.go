@@ -287,6 +287,10 @@ func variants(m proto.Message, what string) []proto.Message {
 		}
 	case *petrelv1.MoveCursor:
 		return []proto.Message{x, &petrelv1.MoveCursor{Conv: x.Conv, Read: 1 << 40}, &petrelv1.MoveCursor{Conv: x.Conv, Delivered: 1 << 40}}
+	case *petrelv1.ReportRequest:
+		if what == "user" {
+			return []proto.Message{&petrelv1.ReportRequest{User: "x", Reason: x.Reason}}
+		}
 	case *petrelv1.ClientFrame:
 		if x.GetSend() == nil {
 			break
@@ -378,7 +382,7 @@ func TestNoAnswerTellsThatAConversationExists(t *testing.T) {
 
 // noUserFrom are the questions that tell whether a user exists: the exception of P-8.9. GetUsers
 // has the names in unknown.
-var noUserFrom = []string{account + "GetUser", account + "GetUsers", contact + "RequestContact", convs + "AddMembers", convs + "CreateGroup", message + "Send", "frame send"}
+var noUserFrom = []string{account + "GetUser", account + "GetUsers", contact + "RequestContact", account + "Report", convs + "AddMembers", convs + "CreateGroup", message + "Send", "frame send"}
 
 // No other call tells any caller whether a user exists.
 func TestOnlyTheExceptionTellsThatAUserExists(t *testing.T) {

@@ -29,7 +29,7 @@ var callers = []string{
 // short forms of the outcomes in the tables.
 var codes = map[string]string{
 	"U": "unauthenticated", "NM": "not_member", "NC": "no_conversation", "F": "forbidden", "ND": "no_device", "NU": "no_user",
-	"R": "revoked", "HE": "hello_expected", "BC": "bad_credentials", "UE": "user_exists", "SC": "setup_closed", "US": "unsupported", "NN": "not_now", "NT": "no_target", "CT": "no_contact", "UD": "user_disabled",
+	"R": "revoked", "HE": "hello_expected", "BC": "bad_credentials", "UE": "user_exists", "SC": "setup_closed", "US": "unsupported", "NN": "not_now", "NT": "no_target", "CT": "no_contact", "UD": "user_disabled", "I": "invalid",
 	"ok": "ok",
 }
 

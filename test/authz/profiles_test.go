@@ -98,13 +98,15 @@ func (w *world) profileCaller(caller string) string {
 }
 
 // direct has a user write to another one.
-func (w *world) direct(from, to string) {
+func (w *world) direct(from, to string) (conv string) {
 	w.t.Helper()
 	s := w.send()
 	s.Conv, s.User = "", w.name(to)
-	if _, err := w.srv.Admin.SendAs(w.t.Context(), connect.NewRequest(&petrelv1.SendAsRequest{From: w.name(from), Send: s})); err != nil {
+	r, err := w.srv.Admin.SendAs(w.t.Context(), connect.NewRequest(&petrelv1.SendAsRequest{From: w.name(from), Send: s}))
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	return r.Msg.Conv
 }
 
 // block has a user block another one.

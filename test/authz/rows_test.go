@@ -83,6 +83,13 @@ var methods = map[string]row{
 	}), ownAccount}, // what the answer has for whom: TestWhoSeesAProfile
 	account + "GetSettings":    {same(&petrelv1.GetSettingsRequest{}), ownAccount},
 	account + "ChangeSettings": {same(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"a": "b"}}), ownAccount},
+	account + "Report": {to(func(w *world) *petrelv1.ReportRequest {
+		return &petrelv1.ReportRequest{Conv: w.conv, Seq: w.ownersMessage, Reason: spam}
+	}), "U NC ok ok ok I U NC U U"}, // what else is no target: TestWhoReportsAMessage
+	account + "Report a user": {to(func(w *world) *petrelv1.ReportRequest {
+		return &petrelv1.ReportRequest{User: w.name("member2"), Reason: spam}
+	}), "U ok ok ok ok ok U NU U U"},
+	account + "DeleteAccount": {same(&petrelv1.DeleteAccountRequest{}), ownAccount},
 
 	contact + "RequestContact": {to(func(w *world) *petrelv1.RequestContactRequest {
 		return &petrelv1.RequestContactRequest{User: w.name("member2")}
@@ -195,6 +202,20 @@ var methods = map[string]row{
 	}), operator},
 	admin + "ListContacts": {to(func(w *world) *petrelv1.ListUserContactsRequest {
 		return &petrelv1.ListUserContactsRequest{User: w.name("member2")}
+	}), operator},
+	admin + "ListReports": {same(&petrelv1.ListReportsRequest{Limit: 1}), operator},
+	admin + "GetReport": {to(func(w *world) *petrelv1.GetReportRequest {
+		return &petrelv1.GetReportRequest{Report: w.report(), Context: true}
+	}), operator},
+	admin + "ResolveReport": {to(func(w *world) *petrelv1.ResolveReportRequest {
+		return &petrelv1.ResolveReportRequest{Report: w.report(), Action: petrelv1.ReportAction_REPORT_ACTION_DISMISS}
+	}), operator},
+	admin + "SetReportRules": {same(&petrelv1.SetReportRulesRequest{Tenant: "ruled", Context: 3}), operator},
+	admin + "MuteUser": {to(func(w *world) *petrelv1.MuteUserRequest {
+		return &petrelv1.MuteUserRequest{User: w.name("member2")}
+	}), operator},
+	admin + "RestoreUser": {to(func(w *world) *petrelv1.RestoreUserRequest {
+		return &petrelv1.RestoreUserRequest{User: w.name("member2")}
 	}), operator},
 	admin + "CreateInvitation": {same(&petrelv1.CreateInvitationRequest{}), operator},
 	admin + "CreateKey":        {same(&petrelv1.CreateKeyRequest{Name: "x", Scopes: []string{"server"}}), operator},

@@ -85,7 +85,8 @@ func (s *session) logIn(a args) {
 			&petrelv1.RegisterRequest{Tenant: tenant, User: s.user.name, Password: a.body(), DisplayName: a.values["name"], Device: s.device(), RequestId: request})
 	case "login":
 		r, err = invoke[petrelv1.LoginRequest, petrelv1.LoginResponse](s, "AuthService/Login",
-			&petrelv1.LoginRequest{Tenant: tenant, User: s.user.name, Password: a.body(), Device: s.device(), RequestId: request})
+			&petrelv1.LoginRequest{Tenant: tenant, User: s.user.name, Password: a.body(), Device: s.device(), RequestId: request,
+				Restore: a.values["restore"] == "yes"})
 	case "exchange":
 		token := a.body()
 		if token == "" {
@@ -191,6 +192,9 @@ func (s *session) personalLines(p *petrelv1.SyncPage) []string {
 		lines = append(lines, "settings anew")
 	}
 	for _, x := range p.Personal {
+		if x.Conv == "" && x.User == "" && x.Name == "muted_until" && x.Value != "" {
+			x.Value = "*"
+		}
 		lines = append(lines, fmt.Sprintf("setting %s %s", s.settingsPlace(x.Conv, x.User), settingText(x.Name, x.Value)))
 	}
 	return lines
@@ -250,6 +254,12 @@ func (w *world) operate(s *session, a args) error {
 		}
 	case "disable":
 		_, err = w.node().Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user}))
+	case "mute":
+		until := uint64(0)
+		if s := a.number(w, "s"); s > 0 {
+			until = uint64(time.Now().Add(time.Duration(s) * time.Second).UnixMilli())
+		}
+		_, err = w.node().Admin.MuteUser(ctx, connect.NewRequest(&petrelv1.MuteUserRequest{Tenant: tenant, User: user, UntilMs: until}))
 	case "enable":
 		_, err = w.node().Admin.EnableUser(ctx, connect.NewRequest(&petrelv1.EnableUserRequest{Tenant: tenant, User: user}))
 	}

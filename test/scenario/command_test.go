@@ -379,7 +379,7 @@ func (w *world) admin(a args) {
 		err = w.setContacts(s, a)
 	case "first":
 		err = w.setFirstMessages(s, a)
-	case "disable", "enable", "passwd", "mint":
+	case "disable", "enable", "passwd", "mint", "mute":
 		err = w.operate(s, a)
 	case "http":
 		s.callJSON(a, true)
