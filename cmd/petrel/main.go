@@ -71,8 +71,8 @@ func newRoot(c *cli) *cobra.Command {
 	fs.StringVar(&c.adminKeyFile, "admin-key-file", "",
 		"`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
 	root.AddCommand(
-		newServe(c), newSetup(c), newUser(c), newTenant(c), newKey(c), newOperator(c), newAudit(c), newConv(c),
-		newTrace(c), newSend(c), newTail(c), newDemo(c), newChat(c), newBench(c), newCheck(c),
+		newServe(c), newSetup(c), newUser(c), newReport(c), newTenant(c), newKey(c), newOperator(c), newAudit(c),
+		newConv(c), newTrace(c), newSend(c), newTail(c), newDemo(c), newChat(c), newBench(c), newCheck(c),
 		newCluster(c), newBackup(c), newRestore(c), newRepair(c), newConfig(c), newDoctor(c), newVersion(c), newDocs(c),
 	)
 	return root

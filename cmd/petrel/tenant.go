@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ func newTenant(c *cli) *cobra.Command {
 	return group("tenant", "Say who may register in a tenant, invite people, and say who changes profiles",
 		"  petrel tenant show\n  petrel tenant registration invitation --tenant acme\n  petrel tenant invite --tenant acme",
 		newTenantShow(c), newTenantRegistration(c), newTenantInvite(c), newTenantManaged(c),
-		newTenantFirstMessages(c))
+		newTenantFirstMessages(c), newTenantReports(c))
 }
 
 // registrations maps the words of the command line to values of the API.
@@ -62,10 +63,10 @@ func (c *cli) writeTenant(t *petrelv1.TenantInfo, err error) error {
 	if t.GetStrictIds() {
 		ids = "look like no other, and read as no other"
 	}
-	return c.answer(t, err,
-		"tenant          %s\nregistration    %s%s\nnew user ids    %s\nprofiles        %s\nfirst messages  %s\n",
+	return c.answer(t, err, "tenant          %s\nregistration    %s%s\nnew user ids    %s\nprofiles        %s\n"+
+		"first messages  %s\nreports         keep %s\n",
 		t.GetTenant(), registrationWord(t.GetEffective()), how, ids, managedText(t.GetManaged()),
-		firstMessagesText(t.GetFirstMessages()))
+		firstMessagesText(t.GetFirstMessages()), keptText(t.GetReportContext()))
 }
 
 func newTenantRegistration(c *cli) *cobra.Command {
@@ -127,7 +128,7 @@ func newTenantManaged(c *cli) *cobra.Command {
 		Short: "Say which fields of profiles users do not change themselves",
 		Long: "Says which fields of profiles only your back end changes, as `petrel user profile` does: display_name, about, handle, avatar,\n" +
 			"fields, or fields.NAME for one of the fields of your application. contacts stands for the contacts of users, as\n" +
-			"`petrel user contacts` changes them. Users change the others. With none, they change all. A tenant that does not exist is made.",
+			"`petrel user contacts` changes them, account for the deletion of accounts. Users change the others. With none, they change all. A tenant that does not exist is made.",
 		Example: "  petrel tenant managed display_name fields.title\n  petrel tenant managed none --tenant acme",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -181,6 +182,13 @@ func firstMessagesText(f petrelv1.FirstMessages) string {
 		return "do not arrive"
 	}
 	return "come: everybody writes to everybody"
+}
+
+func keptText(n uint32) string {
+	if n == 0 {
+		return "no texts"
+	}
+	return fmt.Sprintf("the reported message and %d before it", n)
 }
 
 func managedText(fields []string) string {

@@ -57,7 +57,7 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 		"tail": {"--as", "bob", "--last", "5", "--count", "2"}, "chat": {"--as", "bob", "--to", "alice", "--last", "5"},
 		"send": {"--as", "bob", "--to", hostile, "hi"}, "tenant show": {"--tenant", hostile}, "cluster status": {},
 		"user create": {hostile}, "user passwd": {hostile}, "user token": {hostile}, "user revoke": {hostile}, "user disable": {hostile}, "user enable": {hostile},
-		"user link": {hostile}, "user profile": {"alice", "--name", "Alice", "--field", "x=" + hostile}, "user contacts": {"alice", "--add", hostile}, "key create": {hostile, "--scope", "users"}, "key revoke": {hostile}, "setup": {hostile},
+		"user link": {hostile}, "user profile": {"alice", "--name", "Alice", "--field", "x=" + hostile}, "user contacts": {"alice", "--add", hostile}, "user mute": {hostile}, "user restore": {hostile}, "report list": {"--user", hostile}, "report show": {"9", "--reason", hostile}, "report resolve": {"9", "note", "--note", hostile}, "tenant reports": {hostile}, "key create": {hostile, "--scope", "users"}, "key revoke": {hostile}, "setup": {hostile},
 		"conv create": {"--title", hostile, "alice:owner"}, "conv dissolve": {hostile, "--yes"}, "conv members add": {conv, hostile}, "conv members remove": {conv, hostile},
 		"tenant registration": {hostile}, "tenant managed": {hostile}, "tenant first-messages": {hostile}, "tenant invite": {"--tenant", hostile}, "cluster drain": {hostile}, "cluster resume": {hostile}, "cluster move-partition": {hostile},
 		"conv freeze": {hostile}, "conv thaw": {hostile}, "trace msg": {"--user", "alice", "--id", hostile}, "trace user": {"alice"},

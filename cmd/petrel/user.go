@@ -20,7 +20,8 @@ func newUser(c *cli) *cobra.Command {
 	return group("user", "Make users, list them, change profiles, give tokens, lock users out",
 		"  petrel user create alice bob\n  petrel user sessions alice\n  petrel user revoke alice",
 		newUserAdd(c), newUserList(c), newUserShow(c), newUserProfile(c), newUserContacts(c), newUserSessions(c),
-		newUserToken(c), newUserPasswd(c), newUserLink(c), newUserDisable(c), newUserEnable(c), newUserRevoke(c))
+		newUserToken(c), newUserPasswd(c), newUserLink(c), newUserDisable(c), newUserEnable(c),
+		newUserMute(c), newUserRestore(c), newUserRevoke(c))
 }
 
 // issued is one user of the answer of `user create`.
