@@ -32,9 +32,11 @@ export interface Login {
   readonly user: string
   readonly password: string
   readonly device?: DeviceRefJson
+  /** Takes back that the user has deleted the account, after account_leaving. Spec: P-14.26. */
+  readonly restore?: boolean
 }
 
-export interface Registration extends Login {
+export interface Registration extends Omit<Login, 'restore'> {
   readonly displayName?: string
   readonly invitation?: string
 }
@@ -61,13 +63,21 @@ export class Auth {
   }
 
   /** Logs a device in with a JWT of the identity provider. */
-  exchange(r: { readonly tenant?: string; readonly token: string; readonly device?: DeviceRefJson }): Promise<Tokens> {
+  exchange(r: { readonly tenant?: string; readonly token: string; readonly device?: DeviceRefJson; readonly restore?: boolean }): Promise<Tokens> {
     return this.#tokens('Exchange', r)
   }
 
   /** Exchanges a refresh token for new tokens. Store them before you use them: a refresh token works once. */
   refresh({ refresh, requestId }: Tokens, signal?: AbortSignal): Promise<Tokens> {
     return this.#tokens('Refresh', { refreshToken: refresh, requestId }, signal)
+  }
+
+  /**
+   * Deletes the account of the user of an access token, and returns until when a login with `restore` takes that back,
+   * in Unix milliseconds. A client whose connection is open has it ended before the answer comes. Spec: P-14.25.
+   */
+  async deleteAccount(token: string, password = ''): Promise<number> {
+    return Number((await post(this.#fetch, this.#base, 'petrel.v1.AccountService/DeleteAccount', { password }, token) as { readonly restorableUntilMs?: string }).restorableUntilMs)
   }
 
   async #tokens(method: string, request: object, signal?: AbortSignal): Promise<Tokens> {

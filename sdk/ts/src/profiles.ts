@@ -18,6 +18,8 @@ export interface Profile {
   readonly avatar: string
   /** Fields of the application. */
   readonly fields: Readonly<Record<string, string>>
+  /** The user has deleted the account: nothing else is left to see. Show words for that in the place of the name. */
+  readonly deleted: boolean
   /** Compare it for equality only: no version is newer than another one. */
   readonly version: string
 }
@@ -295,13 +297,13 @@ export class Profiles {
 
   /** Takes a profile, and returns whether that changes what `get` returns. */
   #take(p: ProfileSource, checkedMs: number, conv = ''): boolean {
-    const { user = '', displayName = '', about = '', handle = '', avatar = '', fields = {}, version = '' } = p
+    const { user = '', displayName = '', about = '', handle = '', avatar = '', fields = {}, version = '', deleted = false } = p
     const old = this.#known.get(user)
     if (old && old.profile.version === version && version !== '') {
       old.checkedMs = checkedMs
       return false
     }
-    const profile: Profile = Object.freeze({ user, displayName, about, handle, avatar, fields: Object.freeze({ ...fields }), version })
+    const profile: Profile = Object.freeze({ user, displayName, about, handle, avatar, fields: Object.freeze({ ...fields }), version, deleted })
     this.#known.delete(user)
     this.#known.set(user, { profile, checkedMs, presence: old?.presence ?? '', peer: old?.peer ?? '', conv: conv || (old?.conv ?? '') })
     if (this.#known.size > this.#most) this.#known.delete(first(this.#known.keys()))
