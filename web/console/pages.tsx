@@ -11,6 +11,7 @@ import { Log } from './pages/Log.js'
 import { Operators } from './pages/Operators.js'
 import { Overview } from './pages/Overview.js'
 import { Refusals } from './pages/Refusals.js'
+import { Reports } from './pages/Reports.js'
 import { Tenants } from './pages/Tenants.js'
 import { Trace } from './pages/Trace.js'
 import { Users } from './pages/Users.js'
@@ -28,6 +29,7 @@ export const pages: readonly PageOfConsole[] = [
   { page: '', title: 'overview', icon: 'pulse', scope: 'server', View: Overview },
   { page: 'users', title: 'users', icon: 'person', scope: 'users', View: Users },
   { page: 'conversations', title: 'conversations', icon: 'people', scope: 'conversations', View: Conversations },
+  { page: 'reports', title: 'reports', icon: 'flag', scope: 'messages', View: Reports },
   { page: 'trace', title: 'traceTitle', icon: 'path', scope: 'messages', View: Trace },
   { page: 'refusals', title: 'refusals', icon: 'ban', scope: 'server', View: Refusals },
   { page: 'log', title: 'log', icon: 'list', scope: 'server', View: Log },

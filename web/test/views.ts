@@ -180,6 +180,15 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
       await s.p.getByRole('menuitem', { name: s.t('contacts') }).click()
       await s.p.getByRole('dialog').waitFor()
     },
+    'report': async ({ p, to, t }) => {
+      await to('alice/u/bob/info')
+      await p.locator('.info .row', { hasText: t('report') }).click()
+      await p.getByRole('dialog').getByRole('radio').first().check()
+    },
+    'delete-account': async ({ p, to, t }) => {
+      await to('alice/settings')
+      await button(p, t('deleteAccount')).click()
+    },
     'contact': ({ to }) => to('alice/u/dave/info'),
     'contact-remark': async ({ p, to, t }) => {
       await to('alice/u/dave/info')

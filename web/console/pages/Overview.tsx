@@ -1,6 +1,7 @@
 import { type ReactElement, type ReactNode, useMemo } from 'react'
 import { Icon, Spinner } from '../../ui/index.js'
 import { narrow, useAddress } from '../address.js'
+import { useCall } from '../call.js'
 import { bytes, clock, ms, number, span, taken, time } from '../formats.js'
 import { type Key, named, type Translation, useTranslation } from '../i18n/index.js'
 import { textOf } from '../incidents.js'
@@ -8,6 +9,7 @@ import { type Live, useLive, useVerdict } from '../live.js'
 import { Chart } from '../parts/Chart.js'
 import { Facts, Guide, Link, Mark, Part } from '../parts/Facts.js'
 import { type Column, Table } from '../parts/Table.js'
+import { may } from '../session.js'
 import type { IncidentJson, LargeConversationJson, NodeReportJson, OverviewJson, SampleJson, TenantTotalsJson } from '../wire/types_gen.js'
 
 /** The page that operators leave open: the health, the incidents with what to do, and the last hour. */
@@ -22,6 +24,7 @@ export function Overview(): ReactElement {
       <h1 className="unseen">{tr.t('overview')}</h1>
       <Verdict live={live} />
       {!live.error && <Incidents incidents={overview.incidents ?? []} nodes={overview.nodes?.length ?? 0} now={Number(overview.timeMs ?? Date.now())} />}
+      {may('messages') && <OpenReports />}
       <Past past={live.past} nodes={overview.nodes ?? []} />
       <Strip last={last} nodes={overview.nodes ?? []} />
       <Totals overview={overview} />
@@ -46,6 +49,14 @@ function Verdict({ live }: { readonly live: Live }): ReactElement {
       <span className="verdict-time">{clock(live.overview?.timeMs, tr)}</span>
     </div>
   )
+}
+
+/** Says how many reports of the default tenant wait for an operator. */
+function OpenReports(): ReactElement | null {
+  const { t } = useTranslation()
+  const { answer } = useCall('AdminService/ListReports', { state: 'REPORT_STATE_OPEN', limit: 1 }, 10_000)
+  const n = Number(answer?.open ?? 0)
+  return n === 0 ? null : <p className="reports-wait"><Mark look="warn">{t('reports')}</Mark> <Link page="reports">{t('reportsWait', { n })}</Link></p>
 }
 
 /** By the code of an incident: the page with more about it, and the key of the link's text. */

@@ -14,7 +14,7 @@ type Registration = typeof registrations[number]
 const firstRules = ['FIRST_MESSAGES_UNSPECIFIED', 'FIRST_MESSAGES_OPEN', 'FIRST_MESSAGES_REQUEST', 'FIRST_MESSAGES_CLOSED'] as const
 type FirstRule = typeof firstRules[number]
 const dayS = 86_400
-const manageable = ['display_name', 'about', 'handle', 'avatar', 'fields', 'contacts'] as const
+const manageable = ['display_name', 'about', 'handle', 'avatar', 'fields', 'contacts', 'account'] as const
 const single = 'fields.' // before the name of one field of the application
 
 /** The tenants: who may create an account in each, and which new user ids are accepted. */

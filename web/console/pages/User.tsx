@@ -10,13 +10,14 @@ import { Table } from '../parts/Table.js'
 import { Trouble } from '../parts/Trouble.js'
 import { may } from '../session.js'
 import type { ConvStateJson, DeviceJson, SessionInfoJson, UserInfoJson } from '../wire/types_gen.js'
+import { MuteTime, untilIn } from './Reports.js'
 import { RefusalTable } from './Refusals.js'
 import { UserContacts } from './UserContacts.js'
 import { UserProfile } from './UserProfile.js'
 
 const lookMs = 5000 // between two calls for the sessions, and for the reason why the user is not connected
 
-type Asking = '' | 'disable' | 'enable' | 'logOutAll' | 'password' | { readonly device: DeviceJson }
+type Asking = '' | 'disable' | 'enable' | 'mute' | 'unmute' | 'restore' | 'logOutAll' | 'password' | { readonly device: DeviceJson }
 
 /** One user: the sessions, the reason why there is none, and the actions of an operator. */
 export function User({ user }: { readonly user: string }): ReactElement {
@@ -45,11 +46,14 @@ export function User({ user }: { readonly user: string }): ReactElement {
             <span className="space" />
             {may('tokens') && <Button small onClick={() => setAsking('logOutAll')}>{t('logOutAll')}</Button>}
             <Button small onClick={() => setAsking('password')}>{t('setPassword')}</Button>
+            {u.leavingMs && <Button small onClick={() => setAsking('restore')}>{t('restore')}</Button>}
+            <Button small onClick={() => setAsking(isMuted(u) ? 'unmute' : 'mute')}>{t(isMuted(u) ? 'unmute' : 'mute')}</Button>
             {u.disabled ? <Button small onClick={() => setAsking('enable')}>{t('enable')}</Button> : <Button small look="danger" onClick={() => setAsking('disable')}>{t('disable')}</Button>}
           </header>
           <Facts of={[
-            [t('state'), u.disabled ? <Mark look="bad">{t('disabled')}</Mark> : u.online ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark>],
+            [t('state'), u.disabled ? <Mark look="bad">{t('disabled')}</Mark> : u.leavingMs ? <Mark look="bad">{t('deletedSince', { time: time(u.leavingMs, tr) })}</Mark> : u.online ? <Mark look="good">{t('online')}</Mark> : <Mark look="quiet">{t('offline')}</Mark>],
             [t('created'), time(u.createdMs, tr)], [t('madeBy'), [u.source ?? '', ...u.linked ?? []].filter(Boolean).map((s) => named(tr, 'source', s)).join(', ') || '–'], [t('password'), u.hasPassword ? t('yes') : t('none')], [t('takenBytes'), taken(u, tr)],
+            ...isMuted(u) ? [[t('mutedUntil'), time(u.mutedUntilMs, tr)] as const] : [],
           ]} />
           <UserProfile tenant={tenant} user={user} profile={u.profile ?? {}} onChanged={info.again} />
           {may('users') && <UserContacts tenant={tenant} user={user} />}
@@ -64,6 +68,8 @@ export function User({ user }: { readonly user: string }): ReactElement {
     </div>
   )
 }
+
+const isMuted = (u: UserInfoJson): boolean => Number(u.mutedUntilMs ?? 0) > Date.now()
 
 /** Shows whether this user is connected, and if not, why. It is refreshed every 5 s. */
 export function WhyNot({ tenant, user }: { readonly tenant: string; readonly user: string }): ReactElement {
@@ -137,6 +143,7 @@ function Conversations({ tenant, user }: { readonly tenant: string; readonly use
 function Ask({ asking, info, tenant, user, onClose }: { readonly asking: Asking; readonly info: UserInfoJson; readonly tenant: string; readonly user: string; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const [password, setPassword] = useState('')
+  const [hours, setHours] = useState(24)
   const devices = (info.devices ?? []).filter((d) => !d.revoked).length
   const out = { name: t('devices'), from: t('loggedInCount', { n: devices }), to: t('loggedInCount', { n: 0 }) }
   if (typeof asking === 'object') {
@@ -146,6 +153,9 @@ function Ask({ asking, info, tenant, user, onClose }: { readonly asking: Asking;
   switch (asking) {
     case 'disable': return <Change danger title={t('disableTitle', { user })} text={t('disableText')} changes={[{ name: t('state'), from: t('enabled'), to: t('disabled') }, out]} action={t('disable')} done={t('doneDisabled', { user })} run={(requestId) => call('AdminService/DisableUser', { tenant, user, requestId })} onClose={onClose} />
     case 'enable': return <Change title={t('enableTitle', { user })} text={t('enableText')} changes={[{ name: t('state'), from: t('disabled'), to: t('enabled') }]} action={t('enable')} done={t('doneEnabled', { user })} run={(requestId) => call('AdminService/EnableUser', { tenant, user, requestId })} onClose={onClose} />
+    case 'mute': return <Change danger title={t('muteTitle', { user })} text={t('muteText')} changes={[{ name: user, from: t('mayWrite'), to: t('muted') }]} action={t('mute')} done={t('doneChanged')} run={(requestId) => call('AdminService/MuteUser', { tenant, user, untilMs: untilIn(hours), requestId })} onClose={onClose}><MuteTime hours={hours} onChange={setHours} /></Change>
+    case 'unmute': return <Change title={t('unmuteTitle', { user })} changes={[{ name: user, from: t('muted'), to: t('mayWrite') }]} action={t('unmute')} done={t('doneChanged')} run={(requestId) => call('AdminService/MuteUser', { tenant, user, untilMs: '0', requestId })} onClose={onClose} />
+    case 'restore': return <Change title={t('restoreTitle', { user })} text={t('restoreText')} changes={[{ name: user, from: t('deleted'), to: t('enabled') }]} action={t('restore')} done={t('doneChanged')} run={(requestId) => call('AdminService/RestoreUser', { tenant, user, requestId })} onClose={onClose} />
     case 'logOutAll': return <Change danger title={t('logOutAllTitle', { user })} text={t('logOutAllText')} changes={[out]} action={t('logOutAll')} done={t('doneLoggedOut')} run={() => call('AdminService/RevokeTokens', { tenant, user })} onClose={onClose} />
     case 'password': return (
       <Change danger title={t('setPasswordTitle', { user })} text={t('setPasswordText')} changes={[{ name: t('password'), from: info.hasPassword ? t('present') : t('none'), to: t('asTyped') }, out]} action={t('setPassword')} done={t('donePassword')} ready={password !== ''} run={(requestId) => call('AdminService/SetPassword', { tenant, user, password, requestId })} onClose={() => { setPassword(''); onClose() }}>

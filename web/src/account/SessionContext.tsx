@@ -17,6 +17,7 @@ export interface Session {
    * there the page logs out.
    */
   readonly logOut?: () => Promise<void>
+  readonly deleteAccount?: (password: string) => Promise<void> // and removes all data of the account here
 }
 
 export const SessionContext = createContext<Session | undefined>(undefined)

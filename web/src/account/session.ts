@@ -9,12 +9,15 @@ import type { Session } from './SessionContext.js'
 import { watchFor } from './presenceWatch.js'
 
 const tenant = 'default'
+const answerMs = 10_000 // for an access token
 const forEver = Number.MAX_SAFE_INTEGER
 
 /** The user and password of a login. */
 export interface Credentials {
   readonly user: string
   readonly password: string
+  /** Takes back that the person has deleted the account. */
+  readonly restore?: boolean
 }
 
 /** A session that is opening or open. */
@@ -78,7 +81,7 @@ class SessionStore {
     client ??= make(have.device)
     await client.open()
     const session: Session = {
-      user, account: user, client, profiles: keptProfiles(client, user), watch: watchFor(client), logOut: () => this.#logOut(session),
+      user, account: user, client, profiles: keptProfiles(client, user), watch: watchFor(client), logOut: () => this.#logOut(session), deleteAccount: (password) => this.#delete(session, password),
     }
     return session
   }
@@ -153,6 +156,17 @@ class SessionStore {
     try {
       await s.client.logout()
       await this.#clear(s)
+    } finally {
+      this.#leaving.delete(s.user)
+    }
+  }
+
+  /** Deletes the account: the server voids all tokens, and all data of the account is removed here. */
+  async #delete(s: Session, password: string): Promise<void> {
+    this.#leaving.add(s.user)
+    try {
+      await this.#auth.deleteAccount(await (await this.#tokensOf(s.user)).tokens.token('', AbortSignal.timeout(answerMs)), password)
+      await this.leave(s)
     } finally {
       this.#leaving.delete(s.user)
     }

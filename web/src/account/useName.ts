@@ -2,6 +2,7 @@ import { contactsOf } from '@petrel-im/sdk/contacts'
 import type { Profiles } from '@petrel-im/sdk/profiles'
 import { useProfile } from '@petrel-im/sdk/react'
 import { createContext, useCallback, useContext, useEffect, useSyncExternalStore } from 'react'
+import { currentTranslation } from '../i18n/index.js'
 import { type Session, useSession } from './SessionContext.js'
 
 /** The conversation that is open around a view; '': none. */
@@ -10,9 +11,13 @@ export const OpenConv = createContext('')
 /** The parts of a session that names come from. */
 export type Names = Pick<Session, 'client' | 'profiles'>
 
-/** Returns the display name of a user, or the id until it is known, or if the user has none. */
+/**
+ * Returns the display name of a user, or the id until it is known, or if the user has none. Of a user who has deleted
+ * the account only that is left to say.
+ */
 export function ownNameOf(profiles: Profiles, user: string): string {
-  return profiles.get(user)?.displayName || user
+  const profile = profiles.get(user)
+  return profile?.deleted ? currentTranslation().t('deletedAccount') : profile?.displayName || user
 }
 
 /** Returns what the chat calls a user: the remark, if the user is a contact with one, or the display name. */

@@ -30,11 +30,12 @@ const loadForward = () => import('../parts.js').then((m) => m.ForwardDialog)
 const loadDate = () => import('../parts.js').then((m) => m.DateDialog)
 const loadConfirm = () => import('../parts.js').then((m) => m.ConfirmDialog)
 const loadReact = () => import('../parts.js').then((m) => m.ReactDialog)
+const loadReport = () => import('../parts.js').then((m) => m.ReportDialog)
 const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
 const loadFirst = () => import('../parts.js').then((m) => m.FirstMessagesLine)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly outgoing: Outgoing; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly outgoing: Outgoing; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide' | 'report'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** The view of a conversation: by its id, or the direct one with a user, even before its first message. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -146,11 +147,12 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
           : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}
         {thread > 0 && v && <Later key={thread} load={loadThread} onFailed={closeThread} of={{ conversation: v, root: thread, chat: peer ? `@${peer}` : conv, pending, intent: threadIntent, onIntent: setThreadIntent, control: threadComposer, onClose: closeThread }} />}
         {selection && v && <Later load={loadBar} onFailed={endSelection} of={{ selection, conversation: v, onEnd: endSelection }} />}
-        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onHide={(message) => setOpen({ kind: 'hide', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} />}
+        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} inThread={isOfThread(open.message, thread)} onClose={closeMenu} onReact={(message) => setOpen({ kind: 'react', message })} onRead={(message) => setOpen({ kind: 'read', message })} onHide={(message) => setOpen({ kind: 'hide', message })} onRecall={(message) => setOpen({ kind: 'recall', message })} onReport={(message) => setOpen({ kind: 'report', message })} />}
         {open?.kind === 'waiting' && <WaitingMenu outgoing={open.outgoing} at={open.at} onClose={closeMenu} />}
         {open?.kind === 'date' && <Later load={loadDate} onFailed={close} of={{ ms: open.ms, onChoose: (ms: number) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }, onClose: close }} />}
         {open?.kind === 'recall' && <Later load={loadConfirm} onFailed={close} of={{ text: t('recallQuestion'), yes: 'recall', act: () => client.recall(open.message.conv, open.message.seq).then(() => {}), onClose: close }} />}
         {open?.kind === 'hide' && <Later load={loadConfirm} onFailed={close} of={{ text: t('hideQuestion', { n: 1 }), yes: 'hide', act: () => hide([open.message]), onClose: close }} />}
+        {open?.kind === 'report' && <Later load={loadReport} onFailed={close} of={{ user: open.message.from, message: open.message, onClose: close }} />}
         {open?.kind === 'react' && <Later load={loadReact} onFailed={close} of={{ message: open.message, onClose: close }} />}
         {open?.kind === 'forward' && <Later load={loadForward} onFailed={close} of={{ messages: [open.message], onClose: close }} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <Later load={loadWho} onFailed={close} of={{ kind: open.kind, message: open.message, conversation: v, onClose: close }} />}

@@ -20,10 +20,11 @@ interface MenuProps {
   readonly onRead: (m: Message) => void
   readonly onHide: (m: Message) => void
   readonly onRecall: (m: Message) => void
+  readonly onReport: (m: Message) => void
 }
 
 /** The menu of a stored message, with the actions that the person may take. */
-export function MessageMenu({ message: m, at, conversation: v, inThread, onClose, onReact, onRead, onHide, onRecall }: MenuProps): ReactElement {
+export function MessageMenu({ message: m, at, conversation: v, inThread, onClose, onReact, onRead, onHide, onRecall, onReport }: MenuProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useSession()
@@ -55,6 +56,7 @@ export function MessageMenu({ message: m, at, conversation: v, inThread, onClose
       {m.reactions.length > 0 && <MenuItem icon="smile" onSelect={() => actions.whoReacted(m)}>{t('whoReacted')}</MenuItem>}
       {!inThread && <MenuItem icon="select" onSelect={() => actions.select(m)}>{t('select')}</MenuItem>}
       {hide}
+      {!own && m.from !== '' && <MenuItem icon="flag" danger onSelect={() => onReport(m)}>{t('report')}</MenuItem>}
       {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => onRecall(m)}>{t('recall')}</MenuItem>}
     </Menu>
   )

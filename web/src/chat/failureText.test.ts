@@ -12,7 +12,7 @@ import { reasons, soon, thrownText } from './failureText.js'
  */
 const others = [
   'unknown_codec', 'bad_frame', 'bad_utf8', 'unmasked', 'version_unsupported', 'unauthenticated', 'token_in_url', 'hello_expected', 'hello_timeout', 'too_many_connections',
-  'window_exceeded', 'slow_consumer', 'dead_link', 'revoked', 'replaced', 'behind', 'after_ahead', 'bad_token', 'refresh_reused', 'no_key', 'no_operator', 'operator_exists', 'no_node', 'not_now', 'no_method', 'setup_closed',
+  'window_exceeded', 'slow_consumer', 'dead_link', 'revoked', 'replaced', 'behind', 'after_ahead', 'bad_token', 'refresh_reused', 'no_key', 'no_operator', 'operator_exists', 'no_node', 'no_report', 'report_closed', 'account_leaving', 'not_now', 'no_method', 'setup_closed',
 ]
 
 const t: Translation['t'] = (key, values) => `${key} ${JSON.stringify(values ?? {})}`

@@ -5,7 +5,7 @@ import type { Key, Translation } from '../i18n/index.js'
 export const reasons = {
   not_member: 'errorNotMember', forbidden: 'errorForbidden', too_large: 'errorTooLarge', no_target: 'errorNoTarget', no_user: 'errorNoUser', no_conversation: 'errorNotMember',
   rate_limited: 'errorRateLimited', bad_credentials: 'errorBadCredentials', user_exists: 'errorUserExists', handle_taken: 'errorHandleTaken', weak_password: 'errorPassword', invalid: 'errorInvalid', disk_full: 'errorDiskFull', overloaded: 'errorServerBusy',
-  store_stalled: 'errorServerBusy', draining: 'errorServerBusy', user_disabled: 'errorDisabled', frame_too_large: 'errorTooLarge', too_late: 'errorTooLate', frozen: 'errorFrozen', no_device: 'errorNoDevice', unavailable: 'errorOffline',
+  store_stalled: 'errorServerBusy', draining: 'errorServerBusy', user_disabled: 'errorDisabled', frame_too_large: 'errorTooLarge', too_late: 'errorTooLate', frozen: 'errorFrozen', muted: 'errorMuted', too_many_reports: 'errorServerBusy', no_device: 'errorNoDevice', unavailable: 'errorOffline',
   internal: 'errorServer', damaged: 'errorServer', unsupported: 'errorUnsupported', conflict: 'errorUnknown', too_old: 'unknowable',
 } satisfies Readonly<Partial<Record<Code, Key>>>
 

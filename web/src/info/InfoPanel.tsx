@@ -12,6 +12,7 @@ import { mutedText, MuteMenu, useMuted } from '../chat/MuteMenu.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo, useRoute } from '../environment.js'
 import { useChat, useOfClient } from '../clientSnapshot.js'
+import { ReportDialog } from '../report/ReportDialog.js'
 import { GroupInfo } from './GroupInfo.js'
 import './info.css'
 
@@ -148,11 +149,14 @@ function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {
   const me = useSession().user
   const toast = useToast()
   const blocked = useOfClient((c) => c.blocked()).includes(user)
+  const [reporting, setReporting] = useState(false)
   if (user === me) return null
   return (
     <section className="info-part">
       <RowButton icon="ban" danger={!blocked} onClick={() => void client.block(user, !blocked).catch((why: unknown) => toast(thrownText(why, t)))}>{t(blocked ? 'unblock' : 'block')}</RowButton>
       <p className="info-note">{t(blocked ? 'blockedNote' : 'blockNote')}</p>
+      <RowButton icon="flag" danger onClick={() => setReporting(true)}>{t('report')}</RowButton>
+      {reporting && <ReportDialog user={user} onClose={() => setReporting(false)} />}
     </section>
   )
 }

@@ -13,6 +13,7 @@ import { prefer, usePreferences } from '../preferences.js'
 import { version } from '../pageMeta.js'
 import { useOfClient } from '../clientSnapshot.js'
 import { go } from '../route.js'
+import { DeleteAccountDialog } from './DeleteAccountDialog.js'
 import { LogoutDialog } from './LogoutDialog.js'
 import { ProfileDialog } from './ProfileDialog.js'
 import './settings.css'
@@ -23,7 +24,7 @@ export function SettingsView(): ReactElement {
   const { user } = useSession()
   const name = useName(user)
   const handle = useProfile(user)?.handle || user
-  const [open, setOpen] = useState<'profile' | 'password' | 'logout' | undefined>(undefined)
+  const [open, setOpen] = useState<'profile' | 'password' | 'logout' | 'delete' | undefined>(undefined)
   return (
     <main className="settings">
       <header className="chat-header">
@@ -40,6 +41,7 @@ export function SettingsView(): ReactElement {
           <RowButton icon="key" onClick={() => setOpen('password')}>{t('changePassword')}</RowButton>
           <RowButton icon="device" onClick={() => go({ account: user, panel: 'devices' })}>{t('devices')}</RowButton>
           <RowButton icon="exit" danger onClick={() => setOpen('logout')}>{t('logOut')}</RowButton>
+          <RowButton icon="trash" danger onClick={() => setOpen('delete')}>{t('deleteAccount')}</RowButton>
         </section>
         <FirstMessages />
         <Blocked />
@@ -47,6 +49,7 @@ export function SettingsView(): ReactElement {
       </div>
       {open === 'profile' && <ProfileDialog onClose={() => setOpen(undefined)} />}
       {open === 'password' && <PasswordDialog onClose={() => setOpen(undefined)} />}
+      {open === 'delete' && <DeleteAccountDialog onClose={() => setOpen(undefined)} />}
       {open === 'logout' && <LogoutDialog onClose={() => setOpen(undefined)} />}
     </main>
   )
