@@ -33,7 +33,7 @@ type guard struct {
 func all() []rule {
 	return slices.Concat(
 		postgresRules, clusterRules, gatewayRules, appRules, sessionRules, inboxRules, // whose guards wait longest
-		apiRules, auditRules, checkerRules, clauseRules(), convRules, decoderRules, fanoutRules, lossyRules, mentionRules, noteRules, pebbleRules, peopleRules,
+		apiRules, auditRules, checkerRules, clauseRules(), convRules, decoderRules, fanoutRules, lossyRules, mentionRules, noteRules, pebbleRules, peopleRules, reportRules,
 		personalRules, relationRules, routeRules, sdkRules, streamRules, terminalRules, userRules, webRules)
 }
 

@@ -32,7 +32,7 @@ var sessionRules = []rule{
 	{
 		name:    "look-once",
 		holds:   "a login that a newer one has ended does not stay",
-		patches: []patch{{"internal/session/hello.go", `if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {`, `if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/session/hello.go", `if who, err = s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {`, `if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/session", "^TestF11LoginBetween"}},
 	},
 	{
