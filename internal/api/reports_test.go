@@ -143,3 +143,49 @@ func TestAReportIsClosedOnce(t *testing.T) {
 		}
 	})
 }
+
+// Reading the copies of a report is recorded with its reason before the answer; its other parts are not. What is done
+// about a report is recorded with the reported message, and no words of anybody. Spec: P-14.22, P-14.23.
+func TestReportsAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := newAuditedWorld(t)
+		w.makeUsers("", "alice", "bob")
+		g := w.group("", "g", "alice", "bob").Conv
+		_, err := w.sendAs("bob", &petrelv1.Send{Conv: g, ClientMsgId: "1", Body: &petrelv1.Send_Text{Text: secretText}})
+		w.must(err)
+		token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
+		w.must(err)
+		if r := w.curl("AccountService", "Report", "Bearer "+token.Msg.AccessToken, fmt.Sprintf(`{"conv":%q,"seq":2,"reason":"REPORT_REASON_SPAM","text":%q}`, g, secretText)); r.code != "" {
+			t.Fatal(r.body)
+		}
+		show := func(context bool) error {
+			_, err := w.admin.GetReport(t.Context(), connect.NewRequest(&petrelv1.GetReportRequest{Report: 1, Context: context, Reason: "a complaint"}))
+			return err
+		}
+		w.must(show(false))
+		w.must(show(true))
+		_, err = w.admin.ResolveReport(t.Context(), connect.NewRequest(&petrelv1.ResolveReportRequest{Report: 1, Action: petrelv1.ReportAction_REPORT_ACTION_RECALL, Note: secretText}))
+		w.must(err)
+		stop() // nothing is written any more
+		w.must(show(false))
+		if err := show(true); err == nil {
+			t.Error("the copies are shown without a record")
+		}
+		var got []string
+		for _, line := range w.records() {
+			if strings.Contains(line, "Report") {
+				got = append(got, line)
+			}
+			if strings.Contains(line, secretText) {
+				t.Errorf("a record has words of somebody: %s", line)
+			}
+		}
+		want := []string{
+			"GetReport by setup report=1 reason=a complaint context=true reported=bob conv=" + g + " seq=2",
+			"ResolveReport by setup report=1 action=REPORT_ACTION_RECALL reported=bob conv=" + g + " seq=2",
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		}
+	})
+}

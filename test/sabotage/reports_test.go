@@ -38,6 +38,12 @@ var reportRules = []rule{
 		guards:  []guard{{"internal/api", "^TestAReportIsClosedOnce$"}},
 	},
 	{
+		name:    "read-copies-unrecorded",
+		holds:   "the copies of a report are shown after the audit log has a record of it",
+		patches: []patch{{"internal/api/adminconversations.go", `		return r.Context`, `		return false`}},
+		guards:  []guard{{"internal/api", "^TestReportsAreRecorded$"}},
+	},
+	{
 		name:    "disable-by-any-key",
 		holds:   "to disable the reported user, a key needs the scope users",
 		patches: []patch{{"internal/api/reports.go", `if !callOf(ctx).caller.key.Covers(scopeUsers) {`, `if false {`}},
