@@ -65,7 +65,7 @@ func (s *Server) mayReport(ctx context.Context, a im.Account, other im.User) err
 		err = s.takeLookUp(ctx, a, other)
 	}
 	if err == nil {
-		_, _, err = s.users.Find(ctx, a.Tenant, other, "")
+		_, err = s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: other})
 	}
 	return err
 }

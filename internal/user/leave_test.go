@@ -30,7 +30,7 @@ func TestAUserWhoLeavesIsNameless(t *testing.T) {
 	w, token := leaver(t)
 	w.register("bob", phone(2))
 	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
-	before, err := w.users.Profiles(ctx, bob, []im.User{"alice"})
+	before, _, err := w.users.Profiles(ctx, bob, nil, []im.User{"alice"})
 	w.no(err)
 	_, err = w.leave(token, "not the "+password)
 	w.wantCode("a wrong password", err, im.CodeBadCredentials)
@@ -44,12 +44,12 @@ func TestAUserWhoLeavesIsNameless(t *testing.T) {
 	}
 	_, err = w.users.Authenticate(ctx, token)
 	w.wantCode("the token", err, im.CodeUnauthenticated)
-	all, err := w.users.Profiles(ctx, bob, []im.User{"alice"})
+	all, _, err := w.users.Profiles(ctx, bob, nil, []im.User{"alice"})
 	w.no(err)
-	if p := all[0]; p == nil || !p.Deleted || p.Shown+p.Handle != "" || p.Version == before[0].Version {
+	if p := all[0]; !p.Deleted || p.Shown+p.Handle != "" || p.Version == before[0].Version {
 		t.Errorf("others see %+v", p)
 	}
-	_, _, err = w.users.Find(ctx, im.DefaultTenant, "", "ally")
+	_, _, err = w.users.Find(ctx, bob, "", "ally")
 	w.wantCode("the handle", err, im.CodeNoUser)
 	_, _, err = w.users.UpdateAccount(ctx, bob, &user.ProfileChange{Handle: new("ally")})
 	w.wantCode("the handle for another one", err, im.CodeHandleTaken)
@@ -86,7 +86,7 @@ func TestAUserWhoLeftComesBackInTime(t *testing.T) {
 	if !l.Renamed {
 		t.Error("nobody is told that the name is back")
 	}
-	p, err := w.users.Own(ctx, alice)
+	_, p, err := w.users.Own(ctx, alice)
 	w.no(err)
 	if p.Shown != "Alice" || p.Handle != "ally" || p.Deleted {
 		t.Errorf("the profile is %+v", p)

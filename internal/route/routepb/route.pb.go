@@ -84,6 +84,7 @@ type Send struct {
 	Refusal       *petrelv1.Error        `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`                 // of a forward: why it may not copy it, unless it is stored already
 	Block         *storepb.Block         `protobuf:"bytes,11,opt,name=block,proto3" json:"block,omitempty"`                     // instead of an entry: a user of the direct conversation blocks the other one
 	Contact       *storepb.ContactChange `protobuf:"bytes,13,opt,name=contact,proto3" json:"contact,omitempty"`                 // instead of an entry: a change of contacts
+	BackEnd       bool                   `protobuf:"varint,14,opt,name=back_end,json=backEnd,proto3" json:"back_end,omitempty"` // the back end sends it for a user
 	Tried         bool                   `protobuf:"varint,12,opt,name=tried,proto3" json:"tried,omitempty"`                    // an owner may have decided it before
 	MutedMs       uint64                 `protobuf:"varint,20,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"` // its sender may not write before this time
 	unknownFields protoimpl.UnknownFields
@@ -202,6 +203,13 @@ func (x *Send) GetContact() *storepb.ContactChange {
 		return x.Contact
 	}
 	return nil
+}
+
+func (x *Send) GetBackEnd() bool {
+	if x != nil {
+		return x.BackEnd
+	}
+	return false
 }
 
 func (x *Send) GetTried() bool {
@@ -578,7 +586,7 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\n" +
 	"\x1bpetrel/route/v1/route.proto\x12\x0fpetrel.route.v1\x1a\x19petrel/conv/v1/conv.proto\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"4\n" +
 	"\x05Sends\x12+\n" +
-	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\xe0\x03\n" +
+	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\xfb\x03\n" +
 	"\x04Send\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\rR\x06tenant\x12\x12\n" +
@@ -592,7 +600,8 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\arefusal\x18\n" +
 	" \x01(\v2\x10.petrel.v1.ErrorR\arefusal\x12,\n" +
 	"\x05block\x18\v \x01(\v2\x16.petrel.store.v1.BlockR\x05block\x128\n" +
-	"\acontact\x18\r \x01(\v2\x1e.petrel.store.v1.ContactChangeR\acontact\x12\x14\n" +
+	"\acontact\x18\r \x01(\v2\x1e.petrel.store.v1.ContactChangeR\acontact\x12\x19\n" +
+	"\bback_end\x18\x0e \x01(\bR\abackEnd\x12\x14\n" +
 	"\x05tried\x18\f \x01(\bR\x05tried\x12\x19\n" +
 	"\bmuted_ms\x18\x14 \x01(\x04R\amutedMs\"d\n" +
 	"\bNotOwner\x12\x12\n" +

@@ -435,15 +435,18 @@ func (x *Block) GetOnlineMs() uint64 {
 type Side struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	ContactMs     uint64                 `protobuf:"varint,2,opt,name=contact_ms,json=contactMs,proto3" json:"contact_ms,omitempty"`    // since when user has the other one as a contact; 0: user has not
-	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                            // what user calls the other one
-	AskedMs       uint64                 `protobuf:"varint,4,opt,name=asked_ms,json=askedMs,proto3" json:"asked_ms,omitempty"`          // when user asked; 0: no request waits
-	Greeting      string                 `protobuf:"bytes,5,opt,name=greeting,proto3" json:"greeting,omitempty"`                        // of the request
-	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"`                           // the other one does not see the request: they have refused it, or block user
-	RefusedMs     uint64                 `protobuf:"varint,7,opt,name=refused_ms,json=refusedMs,proto3" json:"refused_ms,omitempty"`    // when user refused a request of the other one last
-	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`                         // contact_version of the last change that user sees
-	WithdrewMs    uint64                 `protobuf:"varint,9,opt,name=withdrew_ms,json=withdrewMs,proto3" json:"withdrew_ms,omitempty"` // when user withdrew a request last
-	AskedBack     bool                   `protobuf:"varint,10,opt,name=asked_back,json=askedBack,proto3" json:"asked_back,omitempty"`   // user has blocked the other one since they became contacts: they come back by a request only
+	ContactMs     uint64                 `protobuf:"varint,2,opt,name=contact_ms,json=contactMs,proto3" json:"contact_ms,omitempty"`     // since when user has the other one as a contact; 0: user has not
+	Remark        string                 `protobuf:"bytes,3,opt,name=remark,proto3" json:"remark,omitempty"`                             // what user calls the other one
+	AskedMs       uint64                 `protobuf:"varint,4,opt,name=asked_ms,json=askedMs,proto3" json:"asked_ms,omitempty"`           // when user asked; 0: no request waits
+	Greeting      string                 `protobuf:"bytes,5,opt,name=greeting,proto3" json:"greeting,omitempty"`                         // of the request
+	Hidden        bool                   `protobuf:"varint,6,opt,name=hidden,proto3" json:"hidden,omitempty"`                            // the other one does not see the request: they have refused it, or block user
+	RefusedMs     uint64                 `protobuf:"varint,7,opt,name=refused_ms,json=refusedMs,proto3" json:"refused_ms,omitempty"`     // when user refused a request of the other one last
+	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`                          // contact_version of the last change that user sees
+	WithdrewMs    uint64                 `protobuf:"varint,9,opt,name=withdrew_ms,json=withdrewMs,proto3" json:"withdrew_ms,omitempty"`  // when user withdrew a request last
+	First         uint32                 `protobuf:"varint,11,opt,name=first,proto3" json:"first,omitempty"`                             // what becomes of messages of the other one: conv.First*; 0: of all, what becomes of any message
+	FirstMs       uint64                 `protobuf:"varint,12,opt,name=first_ms,json=firstMs,proto3" json:"first_ms,omitempty"`          // when the other one wrote first
+	FirstCount    uint32                 `protobuf:"varint,13,opt,name=first_count,json=firstCount,proto3" json:"first_count,omitempty"` // entries of the other one since then
+	QuietTo       uint64                 `protobuf:"varint,14,opt,name=quiet_to,json=quietTo,proto3" json:"quiet_to,omitempty"`          // user accepted messages up to this seq without a word: until they write, receipts start above it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,11 +544,32 @@ func (x *Side) GetWithdrewMs() uint64 {
 	return 0
 }
 
-func (x *Side) GetAskedBack() bool {
+func (x *Side) GetFirst() uint32 {
 	if x != nil {
-		return x.AskedBack
+		return x.First
 	}
-	return false
+	return 0
+}
+
+func (x *Side) GetFirstMs() uint64 {
+	if x != nil {
+		return x.FirstMs
+	}
+	return 0
+}
+
+func (x *Side) GetFirstCount() uint32 {
+	if x != nil {
+		return x.FirstCount
+	}
+	return 0
+}
+
+func (x *Side) GetQuietTo() uint64 {
+	if x != nil {
+		return x.QuietTo
+	}
+	return 0
 }
 
 // ContactChange changes the sides of a direct conversation.
@@ -742,13 +766,16 @@ func (x *Stay) GetTo() uint64 {
 
 // Cursor is one user's place in a conversation.
 type Cursor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
-	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
-	ChangedPos    uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
-	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at read
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Delivered      uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Read           uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
+	ChangedPos     uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
+	Counted        uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at read
+	Private        bool                   `protobuf:"varint,5,opt,name=private,proto3" json:"private,omitempty"` // others see the next two instead of delivered and read
+	ShownDelivered uint64                 `protobuf:"varint,6,opt,name=shown_delivered,json=shownDelivered,proto3" json:"shown_delivered,omitempty"`
+	ShownRead      uint64                 `protobuf:"varint,7,opt,name=shown_read,json=shownRead,proto3" json:"shown_read,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Cursor) Reset() {
@@ -805,6 +832,27 @@ func (x *Cursor) GetChangedPos() uint64 {
 func (x *Cursor) GetCounted() uint64 {
 	if x != nil {
 		return x.Counted
+	}
+	return 0
+}
+
+func (x *Cursor) GetPrivate() bool {
+	if x != nil {
+		return x.Private
+	}
+	return false
+}
+
+func (x *Cursor) GetShownDelivered() uint64 {
+	if x != nil {
+		return x.ShownDelivered
+	}
+	return 0
+}
+
+func (x *Cursor) GetShownRead() uint64 {
+	if x != nil {
+		return x.ShownRead
 	}
 	return 0
 }
@@ -1294,6 +1342,7 @@ type Tenant struct {
 	Registration  uint32                 `protobuf:"varint,3,opt,name=registration,proto3" json:"registration,omitempty"`                         // petrel.v1.Registration; 0: as the configuration says
 	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`              // nobody registers an id that reads as one that exists
 	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                    // fields of profiles that only the back end changes, ascending
+	FirstMessages uint32                 `protobuf:"varint,6,opt,name=first_messages,json=firstMessages,proto3" json:"first_messages,omitempty"`  // petrel.v1.FirstMessages; 0: no rule
 	ReportContext uint32                 `protobuf:"varint,10,opt,name=report_context,json=reportContext,proto3" json:"report_context,omitempty"` // messages that a report keeps beside the reported one, and 1 more; 0: the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1362,6 +1411,13 @@ func (x *Tenant) GetManaged() []string {
 		return x.Managed
 	}
 	return nil
+}
+
+func (x *Tenant) GetFirstMessages() uint32 {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return 0
 }
 
 func (x *Tenant) GetReportContext() uint32 {
@@ -1439,11 +1495,12 @@ type User struct {
 	ForwardPolicy  uint32                 `protobuf:"varint,11,opt,name=forward_policy,json=forwardPolicy,proto3" json:"forward_policy,omitempty"`    // petrel.v1.ForwardPolicy: whether forwards name the user; 0: they do
 	PresencePolicy uint32                 `protobuf:"varint,14,opt,name=presence_policy,json=presencePolicy,proto3" json:"presence_policy,omitempty"` // petrel.v1.PresencePolicy: who may see when the user is online; 0: peers
 	About          string                 `protobuf:"bytes,15,opt,name=about,proto3" json:"about,omitempty"`
-	Handle         string                 `protobuf:"bytes,16,opt,name=handle,proto3" json:"handle,omitempty"`                         // the table Handles has it too
-	Fields         []*ProfileField        `protobuf:"bytes,17,rep,name=fields,proto3" json:"fields,omitempty"`                         // ascending by name
-	Visibility     []*FieldVisibility     `protobuf:"bytes,18,rep,name=visibility,proto3" json:"visibility,omitempty"`                 // ascending by field
-	MutedMs        uint64                 `protobuf:"varint,30,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"`       // the user writes nothing before this time; the records of the devices have it too
-	LeavingMs      uint64                 `protobuf:"varint,31,opt,name=leaving_ms,json=leavingMs,proto3" json:"leaving_ms,omitempty"` // when the user deleted the account: nobody logs in to it; 0: never, or it was restored
+	Handle         string                 `protobuf:"bytes,16,opt,name=handle,proto3" json:"handle,omitempty"`                                     // the table Handles has it too
+	Fields         []*ProfileField        `protobuf:"bytes,17,rep,name=fields,proto3" json:"fields,omitempty"`                                     // ascending by name
+	Visibility     []*FieldVisibility     `protobuf:"bytes,18,rep,name=visibility,proto3" json:"visibility,omitempty"`                             // ascending by field
+	FirstMessages  uint32                 `protobuf:"varint,19,opt,name=first_messages,json=firstMessages,proto3" json:"first_messages,omitempty"` // petrel.v1.FirstMessages; 0: as the tenant says
+	MutedMs        uint64                 `protobuf:"varint,30,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"`                   // the user writes nothing before this time; the records of the devices have it too
+	LeavingMs      uint64                 `protobuf:"varint,31,opt,name=leaving_ms,json=leavingMs,proto3" json:"leaving_ms,omitempty"`             // when the user deleted the account: nobody logs in to it; 0: never, or it was restored
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1588,6 +1645,13 @@ func (x *User) GetVisibility() []*FieldVisibility {
 		return x.Visibility
 	}
 	return nil
+}
+
+func (x *User) GetFirstMessages() uint32 {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return 0
 }
 
 func (x *User) GetMutedMs() uint64 {
@@ -4083,7 +4147,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tdelivered\x18\x04 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\a \x01(\x04R\x04read\x12\x17\n" +
 	"\alast_ms\x18\x05 \x01(\x04R\x06lastMs\x12\x1b\n" +
-	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\x99\x02\n" +
+	"\tonline_ms\x18\x06 \x01(\x04R\bonlineMs\"\xe7\x02\n" +
 	"\x04Side\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
@@ -4096,10 +4160,12 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"refused_ms\x18\a \x01(\x04R\trefusedMs\x12\x18\n" +
 	"\aversion\x18\b \x01(\x04R\aversion\x12\x1f\n" +
 	"\vwithdrew_ms\x18\t \x01(\x04R\n" +
-	"withdrewMs\x12\x1d\n" +
-	"\n" +
-	"asked_back\x18\n" +
-	" \x01(\bR\taskedBack\"]\n" +
+	"withdrewMs\x12\x14\n" +
+	"\x05first\x18\v \x01(\rR\x05first\x12\x19\n" +
+	"\bfirst_ms\x18\f \x01(\x04R\afirstMs\x12\x1f\n" +
+	"\vfirst_count\x18\r \x01(\rR\n" +
+	"firstCount\x12\x19\n" +
+	"\bquiet_to\x18\x0e \x01(\x04R\aquietTo\"]\n" +
 	"\rContactChange\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03act\x18\x02 \x01(\rR\x03act\x12\x12\n" +
@@ -4113,13 +4179,17 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\"*\n" +
 	"\x04Stay\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"u\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"\xd7\x01\n" +
 	"\x06Cursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x1f\n" +
 	"\vchanged_pos\x18\x03 \x01(\x04R\n" +
 	"changedPos\x12\x18\n" +
-	"\acounted\x18\x04 \x01(\x04R\acounted\"U\n" +
+	"\acounted\x18\x04 \x01(\x04R\acounted\x12\x18\n" +
+	"\aprivate\x18\x05 \x01(\bR\aprivate\x12'\n" +
+	"\x0fshown_delivered\x18\x06 \x01(\x04R\x0eshownDelivered\x12\x1d\n" +
+	"\n" +
+	"shown_read\x18\a \x01(\x04R\tshownRead\"U\n" +
 	"\tFeedEntry\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.petrel.store.v1.FeedItemR\x05items\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"v\n" +
@@ -4151,7 +4221,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06Pinned\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x12\n" +
-	"\x04only\x18\x03 \x01(\tR\x04only\"\xb8\x01\n" +
+	"\x04only\x18\x03 \x01(\tR\x04only\"\xdf\x01\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -4159,13 +4229,14 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
 	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12\x18\n" +
 	"\amanaged\x18\x05 \x03(\tR\amanaged\x12%\n" +
+	"\x0efirst_messages\x18\x06 \x01(\rR\rfirstMessages\x12%\n" +
 	"\x0ereport_context\x18\n" +
 	" \x01(\rR\rreportContext\"?\n" +
 	"\n" +
 	"Invitation\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x01 \x01(\x04R\texpiresMs\x12\x12\n" +
-	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xcd\x04\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xf4\x04\n" +
 	"\x04User\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x1a\n" +
@@ -4188,7 +4259,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06fields\x18\x11 \x03(\v2\x1d.petrel.store.v1.ProfileFieldR\x06fields\x12@\n" +
 	"\n" +
 	"visibility\x18\x12 \x03(\v2 .petrel.store.v1.FieldVisibilityR\n" +
-	"visibility\x12\x19\n" +
+	"visibility\x12%\n" +
+	"\x0efirst_messages\x18\x13 \x01(\rR\rfirstMessages\x12\x19\n" +
 	"\bmuted_ms\x18\x1e \x01(\x04R\amutedMs\x12\x1d\n" +
 	"\n" +
 	"leaving_ms\x18\x1f \x01(\x04R\tleavingMs\"8\n" +

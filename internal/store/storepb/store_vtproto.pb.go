@@ -417,15 +417,25 @@ func (m *Side) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.AskedBack {
+	if m.QuietTo != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QuietTo))
 		i--
-		if m.AskedBack {
-			dAtA[i] = 1
-		} else {
-			dAtA[i] = 0
-		}
+		dAtA[i] = 0x70
+	}
+	if m.FirstCount != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstCount))
 		i--
-		dAtA[i] = 0x50
+		dAtA[i] = 0x68
+	}
+	if m.FirstMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstMs))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.First != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.First))
+		i--
+		dAtA[i] = 0x58
 	}
 	if m.WithdrewMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WithdrewMs))
@@ -680,6 +690,26 @@ func (m *Cursor) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ShownRead != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ShownRead))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.ShownDelivered != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ShownDelivered))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Private {
+		i--
+		if m.Private {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x28
 	}
 	if m.Counted != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Counted))
@@ -1162,6 +1192,11 @@ func (m *Tenant) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x50
 	}
+	if m.FirstMessages != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstMessages))
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.Managed) > 0 {
 		for iNdEx := len(m.Managed) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Managed[iNdEx])
@@ -1287,6 +1322,13 @@ func (m *User) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x1
 		i--
 		dAtA[i] = 0xf0
+	}
+	if m.FirstMessages != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstMessages))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x98
 	}
 	if len(m.Visibility) > 0 {
 		for iNdEx := len(m.Visibility) - 1; iNdEx >= 0; iNdEx-- {
@@ -3732,8 +3774,17 @@ func (m *Side) SizeVT() (n int) {
 	if m.WithdrewMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.WithdrewMs))
 	}
-	if m.AskedBack {
-		n += 2
+	if m.First != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.First))
+	}
+	if m.FirstMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstMs))
+	}
+	if m.FirstCount != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstCount))
+	}
+	if m.QuietTo != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.QuietTo))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3821,6 +3872,15 @@ func (m *Cursor) SizeVT() (n int) {
 	}
 	if m.Counted != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Counted))
+	}
+	if m.Private {
+		n += 2
+	}
+	if m.ShownDelivered != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ShownDelivered))
+	}
+	if m.ShownRead != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ShownRead))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4019,6 +4079,9 @@ func (m *Tenant) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if m.FirstMessages != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstMessages))
+	}
 	if m.ReportContext != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ReportContext))
 	}
@@ -4109,6 +4172,9 @@ func (m *User) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.FirstMessages != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.FirstMessages))
 	}
 	if m.MutedMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.MutedMs))
@@ -6198,11 +6264,11 @@ func (m *Side) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 10:
+		case 11:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field AskedBack", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field First", wireType)
 			}
-			var v int
+			m.First = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -6212,12 +6278,68 @@ func (m *Side) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				v |= int(b&0x7F) << shift
+				m.First |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
-			m.AskedBack = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstMs", wireType)
+			}
+			m.FirstMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstCount", wireType)
+			}
+			m.FirstCount = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstCount |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuietTo", wireType)
+			}
+			m.QuietTo = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.QuietTo |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6726,6 +6848,64 @@ func (m *Cursor) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Counted |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Private", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Private = bool(v != 0)
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownDelivered", wireType)
+			}
+			m.ShownDelivered = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownDelivered |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownRead", wireType)
+			}
+			m.ShownRead = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownRead |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -7900,6 +8080,25 @@ func (m *Tenant) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Managed = append(m.Managed, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstMessages", wireType)
+			}
+			m.FirstMessages = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstMessages |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 10:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field ReportContext", wireType)
@@ -8472,6 +8671,25 @@ func (m *User) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 19:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstMessages", wireType)
+			}
+			m.FirstMessages = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstMessages |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 30:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field MutedMs", wireType)
@@ -15590,11 +15808,11 @@ func (m *Side) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 10:
+		case 11:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field AskedBack", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field First", wireType)
 			}
-			var v int
+			m.First = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -15604,12 +15822,68 @@ func (m *Side) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				v |= int(b&0x7F) << shift
+				m.First |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
-			m.AskedBack = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstMs", wireType)
+			}
+			m.FirstMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstCount", wireType)
+			}
+			m.FirstCount = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstCount |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QuietTo", wireType)
+			}
+			m.QuietTo = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.QuietTo |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -16126,6 +16400,64 @@ func (m *Cursor) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Counted |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Private", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Private = bool(v != 0)
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownDelivered", wireType)
+			}
+			m.ShownDelivered = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownDelivered |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownRead", wireType)
+			}
+			m.ShownRead = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownRead |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -17333,6 +17665,25 @@ func (m *Tenant) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Managed = append(m.Managed, stringValue)
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstMessages", wireType)
+			}
+			m.FirstMessages = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstMessages |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 10:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field ReportContext", wireType)
@@ -17929,6 +18280,25 @@ func (m *User) UnmarshalVTUnsafe(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 19:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstMessages", wireType)
+			}
+			m.FirstMessages = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstMessages |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 30:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field MutedMs", wireType)

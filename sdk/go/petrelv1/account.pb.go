@@ -92,7 +92,7 @@ type Visibility int32
 const (
 	Visibility_VISIBILITY_UNSPECIFIED Visibility = 0 // everybody
 	Visibility_VISIBILITY_EVERYBODY   Visibility = 1
-	Visibility_VISIBILITY_CONTACTS    Visibility = 2
+	Visibility_VISIBILITY_CONTACTS    Visibility = 2 // whom the user has as contacts
 	Visibility_VISIBILITY_NOBODY      Visibility = 3
 )
 
@@ -291,6 +291,60 @@ func (x PresencePolicy) Number() protoreflect.EnumNumber {
 // Deprecated: Use PresencePolicy.Descriptor instead.
 func (PresencePolicy) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{4}
+}
+
+// FirstMessages says what becomes of the messages of users to whom a user has not
+// written, and who are no contacts of the user. Clause P-14.11.
+type FirstMessages int32
+
+const (
+	FirstMessages_FIRST_MESSAGES_UNSPECIFIED FirstMessages = 0 // of a user: as the tenant says; of a tenant: they have no bound, and users have no choice
+	FirstMessages_FIRST_MESSAGES_OPEN        FirstMessages = 1 // they come as all others
+	FirstMessages_FIRST_MESSAGES_REQUEST     FirstMessages = 2 // they wait until the user accepts them
+	FirstMessages_FIRST_MESSAGES_CLOSED      FirstMessages = 3 // they never reach the user
+)
+
+// Enum value maps for FirstMessages.
+var (
+	FirstMessages_name = map[int32]string{
+		0: "FIRST_MESSAGES_UNSPECIFIED",
+		1: "FIRST_MESSAGES_OPEN",
+		2: "FIRST_MESSAGES_REQUEST",
+		3: "FIRST_MESSAGES_CLOSED",
+	}
+	FirstMessages_value = map[string]int32{
+		"FIRST_MESSAGES_UNSPECIFIED": 0,
+		"FIRST_MESSAGES_OPEN":        1,
+		"FIRST_MESSAGES_REQUEST":     2,
+		"FIRST_MESSAGES_CLOSED":      3,
+	}
+)
+
+func (x FirstMessages) Enum() *FirstMessages {
+	p := new(FirstMessages)
+	*p = x
+	return p
+}
+
+func (x FirstMessages) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FirstMessages) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_account_proto_enumTypes[5].Descriptor()
+}
+
+func (FirstMessages) Type() protoreflect.EnumType {
+	return &file_petrel_v1_account_proto_enumTypes[5]
+}
+
+func (x FirstMessages) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FirstMessages.Descriptor instead.
+func (FirstMessages) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{5}
 }
 
 // DeviceRef names the installation that logs in.
@@ -997,22 +1051,24 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 
 // Account is what the user and others may see of a user. Clause P-14.1.
 type Account struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	User           string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	DisplayName    string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes; everybody sees it
-	CreatedMs      uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	AddPolicy      AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                                                              // of the caller's own account; others do not see it
-	ForwardPolicy  ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`                                              // the same
-	PresencePolicy PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"`                                          // the same
-	About          string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`                                                                                                                 // at most 140 characters
-	Handle         string                 `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`                                                                                                               // a name by which others find the user: 3 to 32 of a-z, 0-9, _ and .
-	Fields         map[string]string      `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                     // of the application: at most 16, names of 32 bytes, values of 512
-	Version        string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`                                                                                                            // of what the caller sees of the profile. Compare it for equality only. Clause P-14.2
-	Visibility     map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
-	Avatar         string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
-	Deleted        bool                   `protobuf:"varint,20,opt,name=deleted,proto3" json:"deleted,omitempty"`                                                                                                           // the user has deleted the account: the other fields of the profile are empty. Clause P-14.25
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	User                 string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	DisplayName          string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes; everybody sees it
+	CreatedMs            uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	AddPolicy            AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                                                              // of the caller's own account; others do not see it
+	ForwardPolicy        ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`                                              // the same
+	PresencePolicy       PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"`                                          // the same
+	About                string                 `protobuf:"bytes,7,opt,name=about,proto3" json:"about,omitempty"`                                                                                                                 // at most 140 characters
+	Handle               string                 `protobuf:"bytes,8,opt,name=handle,proto3" json:"handle,omitempty"`                                                                                                               // a name by which others find the user: 3 to 32 of a-z, 0-9, _ and .
+	Fields               map[string]string      `protobuf:"bytes,9,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                                     // of the application: at most 16, names of 32 bytes, values of 512
+	Version              string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`                                                                                                            // of what the caller sees of the profile. Compare it for equality only. Clause P-14.2
+	Visibility           map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
+	FirstMessages        FirstMessages          `protobuf:"varint,14,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"`                                             // of the caller's own account, as it was set
+	FirstMessagesDefault FirstMessages          `protobuf:"varint,15,opt,name=first_messages_default,json=firstMessagesDefault,proto3,enum=petrel.v1.FirstMessages" json:"first_messages_default,omitempty"`                      // of the caller's own account: the rule of the tenant; unspecified: users have no choice
+	Avatar               string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
+	Deleted              bool                   `protobuf:"varint,20,opt,name=deleted,proto3" json:"deleted,omitempty"`                                                                                                           // the user has deleted the account: the other fields of the profile are empty. Clause P-14.25
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
@@ -1120,6 +1176,20 @@ func (x *Account) GetVisibility() map[string]Visibility {
 		return x.Visibility
 	}
 	return nil
+}
+
+func (x *Account) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+}
+
+func (x *Account) GetFirstMessagesDefault() FirstMessages {
+	if x != nil {
+		return x.FirstMessagesDefault
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
 }
 
 func (x *Account) GetAvatar() string {
@@ -1292,6 +1362,58 @@ func (x *SetPresencePolicyRequest) GetRequestId() string {
 	return ""
 }
 
+type SetFirstMessagesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FirstMessages FirstMessages          `protobuf:"varint,1,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // unspecified: as the tenant says
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFirstMessagesRequest) Reset() {
+	*x = SetFirstMessagesRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFirstMessagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFirstMessagesRequest) ProtoMessage() {}
+
+func (x *SetFirstMessagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFirstMessagesRequest.ProtoReflect.Descriptor instead.
+func (*SetFirstMessagesRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SetFirstMessagesRequest) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+}
+
+func (x *SetFirstMessagesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DisplayName   *string                `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
@@ -1306,7 +1428,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1440,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1453,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
@@ -1387,7 +1509,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1521,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1534,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -1445,7 +1567,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1579,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1592,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ChangePasswordResponse) GetSessions() uint32 {
@@ -1488,7 +1610,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1622,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1635,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
 type ListDevicesResponse struct {
@@ -1525,7 +1647,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1659,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1672,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -1577,7 +1699,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1711,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1724,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Device) GetId() string {
@@ -1679,7 +1801,7 @@ type RenameDeviceRequest struct {
 
 func (x *RenameDeviceRequest) Reset() {
 	*x = RenameDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1813,7 @@ func (x *RenameDeviceRequest) String() string {
 func (*RenameDeviceRequest) ProtoMessage() {}
 
 func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1826,7 @@ func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenameDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RenameDeviceRequest) GetDevice() string {
@@ -1738,7 +1860,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1872,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1885,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RevokeDeviceRequest) GetDevice() string {
@@ -1789,7 +1911,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1923,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1936,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokeDeviceResponse) GetSessions() uint32 {
@@ -1833,7 +1955,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1967,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +1980,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LogoutRequest) GetRequestId() string {
@@ -1876,7 +1998,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +2010,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +2023,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
 }
 
 type GetUserRequest struct {
@@ -1914,7 +2036,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2048,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2061,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetUserRequest) GetUser() string {
@@ -1966,7 +2088,7 @@ type GetUsersRequest struct {
 
 func (x *GetUsersRequest) Reset() {
 	*x = GetUsersRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2100,7 @@ func (x *GetUsersRequest) String() string {
 func (*GetUsersRequest) ProtoMessage() {}
 
 func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2113,7 @@ func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersRequest.ProtoReflect.Descriptor instead.
 func (*GetUsersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetUsersRequest) GetUsers() []*UserVersion {
@@ -2018,7 +2140,7 @@ type UserVersion struct {
 
 func (x *UserVersion) Reset() {
 	*x = UserVersion{}
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2152,7 @@ func (x *UserVersion) String() string {
 func (*UserVersion) ProtoMessage() {}
 
 func (x *UserVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2165,7 @@ func (x *UserVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserVersion.ProtoReflect.Descriptor instead.
 func (*UserVersion) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UserVersion) GetUser() string {
@@ -2072,7 +2194,7 @@ type GetUsersResponse struct {
 
 func (x *GetUsersResponse) Reset() {
 	*x = GetUsersResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2206,7 @@ func (x *GetUsersResponse) String() string {
 func (*GetUsersResponse) ProtoMessage() {}
 
 func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2219,7 @@ func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersResponse.ProtoReflect.Descriptor instead.
 func (*GetUsersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetUsersResponse) GetUsers() []*Account {
@@ -2137,7 +2259,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2271,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2284,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetSettingsRequest) GetAfter() uint64 {
@@ -2184,7 +2306,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[31]
+	mi := &file_petrel_v1_account_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +2318,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[31]
+	mi := &file_petrel_v1_account_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +2331,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -2240,7 +2362,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[32]
+	mi := &file_petrel_v1_account_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2374,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[32]
+	mi := &file_petrel_v1_account_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2387,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Settings) GetConv() string {
@@ -2301,7 +2423,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[33]
+	mi := &file_petrel_v1_account_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2435,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[33]
+	mi := &file_petrel_v1_account_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2448,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -2367,7 +2489,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[34]
+	mi := &file_petrel_v1_account_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2501,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[34]
+	mi := &file_petrel_v1_account_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2514,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -2462,7 +2584,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\"\x10\n" +
 	"\x0eReportResponse\"\x13\n" +
-	"\x11GetAccountRequest\"\xa0\x05\n" +
+	"\x11GetAccountRequest\"\xb1\x06\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -2479,7 +2601,9 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	" \x01(\tR\aversion\x12B\n" +
 	"\n" +
 	"visibility\x18\v \x03(\v2\".petrel.v1.Account.VisibilityEntryR\n" +
-	"visibility\x12\x16\n" +
+	"visibility\x12?\n" +
+	"\x0efirst_messages\x18\x0e \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12N\n" +
+	"\x16first_messages_default\x18\x0f \x01(\x0e2\x18.petrel.v1.FirstMessagesR\x14firstMessagesDefault\x12\x16\n" +
 	"\x06avatar\x18\r \x01(\tR\x06avatar\x12\x18\n" +
 	"\adeleted\x18\x14 \x01(\bR\adeleted\x1a9\n" +
 	"\vFieldsEntry\x12\x10\n" +
@@ -2498,6 +2622,10 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"l\n" +
 	"\x18SetPresencePolicyRequest\x121\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x06policy\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"y\n" +
+	"\x17SetFirstMessagesRequest\x12?\n" +
+	"\x0efirst_messages\x18\x01 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"\xe2\x03\n" +
 	"\x14UpdateAccountRequest\x12&\n" +
@@ -2618,19 +2746,25 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x1bPRESENCE_POLICY_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PRESENCE_POLICY_EVERYBODY\x10\x01\x12\x19\n" +
 	"\x15PRESENCE_POLICY_PEERS\x10\x02\x12\x1a\n" +
-	"\x16PRESENCE_POLICY_NOBODY\x10\x032\x8d\x02\n" +
+	"\x16PRESENCE_POLICY_NOBODY\x10\x03*\x7f\n" +
+	"\rFirstMessages\x12\x1e\n" +
+	"\x1aFIRST_MESSAGES_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13FIRST_MESSAGES_OPEN\x10\x01\x12\x1a\n" +
+	"\x16FIRST_MESSAGES_REQUEST\x10\x02\x12\x19\n" +
+	"\x15FIRST_MESSAGES_CLOSED\x10\x032\x8d\x02\n" +
 	"\vAuthService\x12@\n" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\x9b\t\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xe7\t\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
 	"\rUpdateAccount\x12\x1f.petrel.v1.UpdateAccountRequest\x1a\x12.petrel.v1.Account\x12B\n" +
 	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
 	"\x10SetForwardPolicy\x12\".petrel.v1.SetForwardPolicyRequest\x1a\x12.petrel.v1.Account\x12L\n" +
-	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
+	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
+	"\x10SetFirstMessages\x12\".petrel.v1.SetFirstMessagesRequest\x1a\x12.petrel.v1.Account\x12U\n" +
 	"\x0eChangePassword\x12 .petrel.v1.ChangePasswordRequest\x1a!.petrel.v1.ChangePasswordResponse\x12L\n" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
@@ -2655,124 +2789,131 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_account_proto_rawDescData
 }
 
-var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_petrel_v1_account_proto_goTypes = []any{
 	(ReportReason)(0),                // 0: petrel.v1.ReportReason
 	(Visibility)(0),                  // 1: petrel.v1.Visibility
 	(AddPolicy)(0),                   // 2: petrel.v1.AddPolicy
 	(ForwardPolicy)(0),               // 3: petrel.v1.ForwardPolicy
 	(PresencePolicy)(0),              // 4: petrel.v1.PresencePolicy
-	(*DeviceRef)(nil),                // 5: petrel.v1.DeviceRef
-	(*RegisterRequest)(nil),          // 6: petrel.v1.RegisterRequest
-	(*LoginRequest)(nil),             // 7: petrel.v1.LoginRequest
-	(*RefreshRequest)(nil),           // 8: petrel.v1.RefreshRequest
-	(*ExchangeRequest)(nil),          // 9: petrel.v1.ExchangeRequest
-	(*LoginResponse)(nil),            // 10: petrel.v1.LoginResponse
-	(*DeleteAccountRequest)(nil),     // 11: petrel.v1.DeleteAccountRequest
-	(*DeleteAccountResponse)(nil),    // 12: petrel.v1.DeleteAccountResponse
-	(*ReportRequest)(nil),            // 13: petrel.v1.ReportRequest
-	(*ReportResponse)(nil),           // 14: petrel.v1.ReportResponse
-	(*GetAccountRequest)(nil),        // 15: petrel.v1.GetAccountRequest
-	(*Account)(nil),                  // 16: petrel.v1.Account
-	(*SetAddPolicyRequest)(nil),      // 17: petrel.v1.SetAddPolicyRequest
-	(*SetForwardPolicyRequest)(nil),  // 18: petrel.v1.SetForwardPolicyRequest
-	(*SetPresencePolicyRequest)(nil), // 19: petrel.v1.SetPresencePolicyRequest
-	(*UpdateAccountRequest)(nil),     // 20: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),    // 21: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),   // 22: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),       // 23: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),      // 24: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                   // 25: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),      // 26: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),      // 27: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),     // 28: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),            // 29: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),           // 30: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),           // 31: petrel.v1.GetUserRequest
-	(*GetUsersRequest)(nil),          // 32: petrel.v1.GetUsersRequest
-	(*UserVersion)(nil),              // 33: petrel.v1.UserVersion
-	(*GetUsersResponse)(nil),         // 34: petrel.v1.GetUsersResponse
-	(*GetSettingsRequest)(nil),       // 35: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),      // 36: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),                 // 37: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),    // 38: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),           // 39: petrel.v1.ChangeResponse
-	nil,                              // 40: petrel.v1.Account.FieldsEntry
-	nil,                              // 41: petrel.v1.Account.VisibilityEntry
-	nil,                              // 42: petrel.v1.UpdateAccountRequest.FieldsEntry
-	nil,                              // 43: petrel.v1.UpdateAccountRequest.VisibilityEntry
-	nil,                              // 44: petrel.v1.Settings.ValuesEntry
-	nil,                              // 45: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(FirstMessages)(0),               // 5: petrel.v1.FirstMessages
+	(*DeviceRef)(nil),                // 6: petrel.v1.DeviceRef
+	(*RegisterRequest)(nil),          // 7: petrel.v1.RegisterRequest
+	(*LoginRequest)(nil),             // 8: petrel.v1.LoginRequest
+	(*RefreshRequest)(nil),           // 9: petrel.v1.RefreshRequest
+	(*ExchangeRequest)(nil),          // 10: petrel.v1.ExchangeRequest
+	(*LoginResponse)(nil),            // 11: petrel.v1.LoginResponse
+	(*DeleteAccountRequest)(nil),     // 12: petrel.v1.DeleteAccountRequest
+	(*DeleteAccountResponse)(nil),    // 13: petrel.v1.DeleteAccountResponse
+	(*ReportRequest)(nil),            // 14: petrel.v1.ReportRequest
+	(*ReportResponse)(nil),           // 15: petrel.v1.ReportResponse
+	(*GetAccountRequest)(nil),        // 16: petrel.v1.GetAccountRequest
+	(*Account)(nil),                  // 17: petrel.v1.Account
+	(*SetAddPolicyRequest)(nil),      // 18: petrel.v1.SetAddPolicyRequest
+	(*SetForwardPolicyRequest)(nil),  // 19: petrel.v1.SetForwardPolicyRequest
+	(*SetPresencePolicyRequest)(nil), // 20: petrel.v1.SetPresencePolicyRequest
+	(*SetFirstMessagesRequest)(nil),  // 21: petrel.v1.SetFirstMessagesRequest
+	(*UpdateAccountRequest)(nil),     // 22: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),    // 23: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),   // 24: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),       // 25: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),      // 26: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                   // 27: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),      // 28: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),      // 29: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),     // 30: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),            // 31: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),           // 32: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),           // 33: petrel.v1.GetUserRequest
+	(*GetUsersRequest)(nil),          // 34: petrel.v1.GetUsersRequest
+	(*UserVersion)(nil),              // 35: petrel.v1.UserVersion
+	(*GetUsersResponse)(nil),         // 36: petrel.v1.GetUsersResponse
+	(*GetSettingsRequest)(nil),       // 37: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),      // 38: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),                 // 39: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),    // 40: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),           // 41: petrel.v1.ChangeResponse
+	nil,                              // 42: petrel.v1.Account.FieldsEntry
+	nil,                              // 43: petrel.v1.Account.VisibilityEntry
+	nil,                              // 44: petrel.v1.UpdateAccountRequest.FieldsEntry
+	nil,                              // 45: petrel.v1.UpdateAccountRequest.VisibilityEntry
+	nil,                              // 46: petrel.v1.Settings.ValuesEntry
+	nil,                              // 47: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
-	5,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
-	5,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
-	5,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
+	6,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
+	6,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
+	6,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
 	0,  // 3: petrel.v1.ReportRequest.reason:type_name -> petrel.v1.ReportReason
 	2,  // 4: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
 	3,  // 5: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
 	4,  // 6: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
-	40, // 7: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
-	41, // 8: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
-	2,  // 9: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
-	3,  // 10: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
-	4,  // 11: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
-	42, // 12: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
-	43, // 13: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
-	25, // 14: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	33, // 15: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
-	16, // 16: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
-	37, // 17: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	44, // 18: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	45, // 19: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
-	1,  // 20: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	1,  // 21: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	6,  // 22: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
-	7,  // 23: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
-	8,  // 24: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
-	9,  // 25: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
-	15, // 26: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	20, // 27: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
-	17, // 28: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
-	18, // 29: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
-	19, // 30: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
-	21, // 31: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	23, // 32: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	26, // 33: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	27, // 34: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	29, // 35: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	31, // 36: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	32, // 37: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
-	35, // 38: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	38, // 39: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	13, // 40: petrel.v1.AccountService.Report:input_type -> petrel.v1.ReportRequest
-	11, // 41: petrel.v1.AccountService.DeleteAccount:input_type -> petrel.v1.DeleteAccountRequest
-	10, // 42: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	10, // 43: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	10, // 44: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	10, // 45: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	16, // 46: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	16, // 47: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	16, // 48: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
-	16, // 49: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
-	16, // 50: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
-	22, // 51: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	24, // 52: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	25, // 53: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	28, // 54: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	30, // 55: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	16, // 56: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	34, // 57: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
-	36, // 58: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	39, // 59: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	14, // 60: petrel.v1.AccountService.Report:output_type -> petrel.v1.ReportResponse
-	12, // 61: petrel.v1.AccountService.DeleteAccount:output_type -> petrel.v1.DeleteAccountResponse
-	42, // [42:62] is the sub-list for method output_type
-	22, // [22:42] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	42, // 7: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
+	43, // 8: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
+	5,  // 9: petrel.v1.Account.first_messages:type_name -> petrel.v1.FirstMessages
+	5,  // 10: petrel.v1.Account.first_messages_default:type_name -> petrel.v1.FirstMessages
+	2,  // 11: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
+	3,  // 12: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
+	4,  // 13: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
+	5,  // 14: petrel.v1.SetFirstMessagesRequest.first_messages:type_name -> petrel.v1.FirstMessages
+	44, // 15: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
+	45, // 16: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
+	27, // 17: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	35, // 18: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
+	17, // 19: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
+	39, // 20: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	46, // 21: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	47, // 22: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	1,  // 23: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	1,  // 24: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	7,  // 25: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
+	8,  // 26: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
+	9,  // 27: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
+	10, // 28: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
+	16, // 29: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
+	22, // 30: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	18, // 31: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
+	19, // 32: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
+	20, // 33: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
+	21, // 34: petrel.v1.AccountService.SetFirstMessages:input_type -> petrel.v1.SetFirstMessagesRequest
+	23, // 35: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	25, // 36: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	28, // 37: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	29, // 38: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	31, // 39: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	33, // 40: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	34, // 41: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
+	37, // 42: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	40, // 43: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	14, // 44: petrel.v1.AccountService.Report:input_type -> petrel.v1.ReportRequest
+	12, // 45: petrel.v1.AccountService.DeleteAccount:input_type -> petrel.v1.DeleteAccountRequest
+	11, // 46: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	11, // 47: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	11, // 48: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	11, // 49: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	17, // 50: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	17, // 51: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	17, // 52: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	17, // 53: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
+	17, // 54: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
+	17, // 55: petrel.v1.AccountService.SetFirstMessages:output_type -> petrel.v1.Account
+	24, // 56: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	26, // 57: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	27, // 58: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	30, // 59: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	32, // 60: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	17, // 61: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	36, // 62: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
+	38, // 63: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	41, // 64: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	15, // 65: petrel.v1.AccountService.Report:output_type -> petrel.v1.ReportResponse
+	13, // 66: petrel.v1.AccountService.DeleteAccount:output_type -> petrel.v1.DeleteAccountResponse
+	46, // [46:67] is the sub-list for method output_type
+	25, // [25:46] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_account_proto_init() }
@@ -2780,14 +2921,14 @@ func file_petrel_v1_account_proto_init() {
 	if File_petrel_v1_account_proto != nil {
 		return
 	}
-	file_petrel_v1_account_proto_msgTypes[15].OneofWrappers = []any{}
+	file_petrel_v1_account_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   41,
+			NumEnums:      6,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

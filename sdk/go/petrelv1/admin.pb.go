@@ -2120,11 +2120,12 @@ func (x *GetTenantRequest) GetTenant() string {
 type TenantInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"` // as it was set; unspecified: it was not
-	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`       // what holds now
-	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                  // nobody registers an id that reads as one that exists, as al1ce reads as alice
-	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                        // fields of profiles that only the back end changes, and "contacts" if it changes these
-	ReportContext uint32                 `protobuf:"varint,10,opt,name=report_context,json=reportContext,proto3" json:"report_context,omitempty"`     // messages that a report keeps beside the reported one
+	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"`                         // as it was set; unspecified: it was not
+	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`                               // what holds now
+	StrictIds     bool                   `protobuf:"varint,4,opt,name=strict_ids,json=strictIds,proto3" json:"strict_ids,omitempty"`                                          // nobody registers an id that reads as one that exists, as al1ce reads as alice
+	FirstMessages FirstMessages          `protobuf:"varint,6,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // what becomes of first messages; unspecified: everybody writes to everybody
+	Managed       []string               `protobuf:"bytes,5,rep,name=managed,proto3" json:"managed,omitempty"`                                                                // fields of profiles that only the back end changes, and "contacts" if it changes these
+	ReportContext uint32                 `protobuf:"varint,10,opt,name=report_context,json=reportContext,proto3" json:"report_context,omitempty"`                             // messages that a report keeps beside the reported one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2185,6 +2186,13 @@ func (x *TenantInfo) GetStrictIds() bool {
 		return x.StrictIds
 	}
 	return false
+}
+
+func (x *TenantInfo) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
 }
 
 func (x *TenantInfo) GetManaged() []string {
@@ -2947,6 +2955,66 @@ func (x *RestoreUserRequest) GetRequestId() string {
 	return ""
 }
 
+type SetFirstMessageRuleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	FirstMessages FirstMessages          `protobuf:"varint,2,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"` // unspecified: everybody writes to everybody
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFirstMessageRuleRequest) Reset() {
+	*x = SetFirstMessageRuleRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFirstMessageRuleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFirstMessageRuleRequest) ProtoMessage() {}
+
+func (x *SetFirstMessageRuleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFirstMessageRuleRequest.ProtoReflect.Descriptor instead.
+func (*SetFirstMessageRuleRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *SetFirstMessageRuleRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetFirstMessageRuleRequest) GetFirstMessages() FirstMessages {
+	if x != nil {
+		return x.FirstMessages
+	}
+	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+}
+
+func (x *SetFirstMessageRuleRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type SetProfilesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -2958,7 +3026,7 @@ type SetProfilesRequest struct {
 
 func (x *SetProfilesRequest) Reset() {
 	*x = SetProfilesRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3038,7 @@ func (x *SetProfilesRequest) String() string {
 func (*SetProfilesRequest) ProtoMessage() {}
 
 func (x *SetProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3051,7 @@ func (x *SetProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProfilesRequest.ProtoReflect.Descriptor instead.
 func (*SetProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetProfilesRequest) GetTenant() string {
@@ -3022,7 +3090,7 @@ type ProfileChange struct {
 
 func (x *ProfileChange) Reset() {
 	*x = ProfileChange{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3102,7 @@ func (x *ProfileChange) String() string {
 func (*ProfileChange) ProtoMessage() {}
 
 func (x *ProfileChange) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3115,7 @@ func (x *ProfileChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileChange.ProtoReflect.Descriptor instead.
 func (*ProfileChange) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ProfileChange) GetUser() string {
@@ -3101,7 +3169,7 @@ type SetProfilesResponse struct {
 
 func (x *SetProfilesResponse) Reset() {
 	*x = SetProfilesResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3181,7 @@ func (x *SetProfilesResponse) String() string {
 func (*SetProfilesResponse) ProtoMessage() {}
 
 func (x *SetProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3194,7 @@ func (x *SetProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProfilesResponse.ProtoReflect.Descriptor instead.
 func (*SetProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetProfilesResponse) GetChanged() uint32 {
@@ -3148,7 +3216,7 @@ type SetContactsRequest struct {
 
 func (x *SetContactsRequest) Reset() {
 	*x = SetContactsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3160,7 +3228,7 @@ func (x *SetContactsRequest) String() string {
 func (*SetContactsRequest) ProtoMessage() {}
 
 func (x *SetContactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3173,7 +3241,7 @@ func (x *SetContactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetContactsRequest.ProtoReflect.Descriptor instead.
 func (*SetContactsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SetContactsRequest) GetTenant() string {
@@ -3214,7 +3282,7 @@ type ContactPair struct {
 
 func (x *ContactPair) Reset() {
 	*x = ContactPair{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +3294,7 @@ func (x *ContactPair) String() string {
 func (*ContactPair) ProtoMessage() {}
 
 func (x *ContactPair) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +3307,7 @@ func (x *ContactPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContactPair.ProtoReflect.Descriptor instead.
 func (*ContactPair) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ContactPair) GetUser() string {
@@ -3264,7 +3332,7 @@ type SetContactsResponse struct {
 
 func (x *SetContactsResponse) Reset() {
 	*x = SetContactsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3344,7 @@ func (x *SetContactsResponse) String() string {
 func (*SetContactsResponse) ProtoMessage() {}
 
 func (x *SetContactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3357,7 @@ func (x *SetContactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetContactsResponse.ProtoReflect.Descriptor instead.
 func (*SetContactsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 type ListUserContactsRequest struct {
@@ -3303,7 +3371,7 @@ type ListUserContactsRequest struct {
 
 func (x *ListUserContactsRequest) Reset() {
 	*x = ListUserContactsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3315,7 +3383,7 @@ func (x *ListUserContactsRequest) String() string {
 func (*ListUserContactsRequest) ProtoMessage() {}
 
 func (x *ListUserContactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3328,7 +3396,7 @@ func (x *ListUserContactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserContactsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserContactsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListUserContactsRequest) GetTenant() string {
@@ -3364,7 +3432,7 @@ type SetRegistrationRequest struct {
 
 func (x *SetRegistrationRequest) Reset() {
 	*x = SetRegistrationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3376,7 +3444,7 @@ func (x *SetRegistrationRequest) String() string {
 func (*SetRegistrationRequest) ProtoMessage() {}
 
 func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3389,7 +3457,7 @@ func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRegistrationRequest.ProtoReflect.Descriptor instead.
 func (*SetRegistrationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SetRegistrationRequest) GetTenant() string {
@@ -3432,7 +3500,7 @@ type CreateInvitationRequest struct {
 
 func (x *CreateInvitationRequest) Reset() {
 	*x = CreateInvitationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3512,7 @@ func (x *CreateInvitationRequest) String() string {
 func (*CreateInvitationRequest) ProtoMessage() {}
 
 func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3525,7 @@ func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationRequest.ProtoReflect.Descriptor instead.
 func (*CreateInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CreateInvitationRequest) GetTenant() string {
@@ -3498,7 +3566,7 @@ type CreateInvitationResponse struct {
 
 func (x *CreateInvitationResponse) Reset() {
 	*x = CreateInvitationResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3578,7 @@ func (x *CreateInvitationResponse) String() string {
 func (*CreateInvitationResponse) ProtoMessage() {}
 
 func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3591,7 @@ func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationResponse.ProtoReflect.Descriptor instead.
 func (*CreateInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CreateInvitationResponse) GetCode() string {
@@ -3552,7 +3620,7 @@ type AdminRevokeDeviceRequest struct {
 
 func (x *AdminRevokeDeviceRequest) Reset() {
 	*x = AdminRevokeDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3632,7 @@ func (x *AdminRevokeDeviceRequest) String() string {
 func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
 func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3645,7 @@ func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AdminRevokeDeviceRequest) GetTenant() string {
@@ -3621,7 +3689,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +3701,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +3714,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -3696,7 +3764,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3776,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3789,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -3762,7 +3830,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3842,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3855,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -3817,7 +3885,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3829,7 +3897,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3842,7 +3910,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -3888,7 +3956,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +3968,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +3981,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 type ListKeysResponse struct {
@@ -3925,7 +3993,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4005,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4018,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -3970,7 +4038,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4050,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[59]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4063,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -4020,7 +4088,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4032,7 +4100,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[60]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4045,7 +4113,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 type ListAuditRequest struct {
@@ -4067,7 +4135,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4079,7 +4147,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[61]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4092,7 +4160,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListAuditRequest) GetSinceMs() uint64 {
@@ -4168,7 +4236,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4180,7 +4248,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[62]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4193,7 +4261,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -4234,7 +4302,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4246,7 +4314,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[63]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4259,7 +4327,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AuditRecord) GetNode() string {
@@ -4379,7 +4447,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +4459,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[64]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +4472,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -4430,7 +4498,7 @@ type VerifyAuditRequest struct {
 
 func (x *VerifyAuditRequest) Reset() {
 	*x = VerifyAuditRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4442,7 +4510,7 @@ func (x *VerifyAuditRequest) String() string {
 func (*VerifyAuditRequest) ProtoMessage() {}
 
 func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[65]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4455,7 +4523,7 @@ func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
 func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *VerifyAuditRequest) GetHeads() []*AuditHead {
@@ -4476,7 +4544,7 @@ type VerifyAuditResponse struct {
 
 func (x *VerifyAuditResponse) Reset() {
 	*x = VerifyAuditResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4488,7 +4556,7 @@ func (x *VerifyAuditResponse) String() string {
 func (*VerifyAuditResponse) ProtoMessage() {}
 
 func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[66]
+	mi := &file_petrel_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4501,7 +4569,7 @@ func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
 func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *VerifyAuditResponse) GetRecords() uint64 {
@@ -4537,7 +4605,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4617,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[67]
+	mi := &file_petrel_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4630,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{67}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AuditHead) GetNode() string {
@@ -4599,7 +4667,7 @@ type AuditFault struct {
 
 func (x *AuditFault) Reset() {
 	*x = AuditFault{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4611,7 +4679,7 @@ func (x *AuditFault) String() string {
 func (*AuditFault) ProtoMessage() {}
 
 func (x *AuditFault) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[68]
+	mi := &file_petrel_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4624,7 +4692,7 @@ func (x *AuditFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditFault.ProtoReflect.Descriptor instead.
 func (*AuditFault) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{68}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AuditFault) GetNode() string {
@@ -4666,7 +4734,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[69]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4678,7 +4746,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[69]
+	mi := &file_petrel_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4691,7 +4759,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{69}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -4725,7 +4793,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[70]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4805,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[70]
+	mi := &file_petrel_v1_admin_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +4818,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{70}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -4779,7 +4847,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[71]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4791,7 +4859,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[71]
+	mi := &file_petrel_v1_admin_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4804,7 +4872,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{71}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -4847,7 +4915,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[72]
+	mi := &file_petrel_v1_admin_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4859,7 +4927,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[72]
+	mi := &file_petrel_v1_admin_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4872,7 +4940,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{72}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -4914,7 +4982,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[73]
+	mi := &file_petrel_v1_admin_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4926,7 +4994,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[73]
+	mi := &file_petrel_v1_admin_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4939,7 +5007,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{73}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -4971,7 +5039,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[74]
+	mi := &file_petrel_v1_admin_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4983,7 +5051,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[74]
+	mi := &file_petrel_v1_admin_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4996,7 +5064,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{74}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{75}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -5017,7 +5085,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[75]
+	mi := &file_petrel_v1_admin_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5029,7 +5097,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[75]
+	mi := &file_petrel_v1_admin_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5042,7 +5110,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{75}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -5131,7 +5199,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[76]
+	mi := &file_petrel_v1_admin_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5143,7 +5211,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[76]
+	mi := &file_petrel_v1_admin_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5156,7 +5224,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{76}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -5266,7 +5334,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[77]
+	mi := &file_petrel_v1_admin_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5278,7 +5346,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[77]
+	mi := &file_petrel_v1_admin_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5291,7 +5359,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{77}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -5312,7 +5380,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[78]
+	mi := &file_petrel_v1_admin_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5324,7 +5392,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[78]
+	mi := &file_petrel_v1_admin_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5337,7 +5405,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{78}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -5370,7 +5438,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[79]
+	mi := &file_petrel_v1_admin_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5382,7 +5450,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[79]
+	mi := &file_petrel_v1_admin_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5395,7 +5463,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{79}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -5413,7 +5481,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[80]
+	mi := &file_petrel_v1_admin_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5425,7 +5493,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[80]
+	mi := &file_petrel_v1_admin_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +5506,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{80}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{81}
 }
 
 type RebalanceClusterRequest struct {
@@ -5449,7 +5517,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[81]
+	mi := &file_petrel_v1_admin_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5461,7 +5529,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[81]
+	mi := &file_petrel_v1_admin_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5474,7 +5542,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{81}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{82}
 }
 
 type MovePartitionRequest struct {
@@ -5487,7 +5555,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[82]
+	mi := &file_petrel_v1_admin_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5567,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[82]
+	mi := &file_petrel_v1_admin_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5580,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{82}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -5539,7 +5607,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[83]
+	mi := &file_petrel_v1_admin_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5551,7 +5619,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[83]
+	mi := &file_petrel_v1_admin_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5564,7 +5632,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{83}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -5589,7 +5657,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[84]
+	mi := &file_petrel_v1_admin_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5601,7 +5669,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[84]
+	mi := &file_petrel_v1_admin_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5614,7 +5682,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{84}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{85}
 }
 
 type FinalizeClusterResponse struct {
@@ -5627,7 +5695,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[85]
+	mi := &file_petrel_v1_admin_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5639,7 +5707,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[85]
+	mi := &file_petrel_v1_admin_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5652,7 +5720,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{85}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -5828,14 +5896,15 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\"*\n" +
 	"\x10GetTenantRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xf8\x01\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xb9\x02\n" +
 	"\n" +
 	"TenantInfo\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
 	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x125\n" +
 	"\teffective\x18\x03 \x01(\x0e2\x17.petrel.v1.RegistrationR\teffective\x12\x1d\n" +
 	"\n" +
-	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12\x18\n" +
+	"strict_ids\x18\x04 \x01(\bR\tstrictIds\x12?\n" +
+	"\x0efirst_messages\x18\x06 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x18\n" +
 	"\amanaged\x18\x05 \x03(\tR\amanaged\x12%\n" +
 	"\x0ereport_context\x18\n" +
 	" \x01(\rR\rreportContext\"i\n" +
@@ -5902,6 +5971,11 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x12RestoreUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x94\x01\n" +
+	"\x1aSetFirstMessageRuleRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12?\n" +
+	"\x0efirst_messages\x18\x02 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"\x81\x01\n" +
 	"\x12SetProfilesRequest\x12\x16\n" +
@@ -6145,7 +6219,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x11REPORT_STATE_OPEN\x10\x01\x12\x17\n" +
 	"\x13REPORT_STATE_CLOSED\x10\x022M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xcd&\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xa2'\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -6166,7 +6240,8 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\bLinkUser\x12\x1a.petrel.v1.LinkUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
 	"\tGetTenant\x12\x1b.petrel.v1.GetTenantRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
 	"\x0fSetRegistration\x12!.petrel.v1.SetRegistrationRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
-	"\x0fSetProfileRules\x12!.petrel.v1.SetProfileRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12L\n" +
+	"\x0fSetProfileRules\x12!.petrel.v1.SetProfileRulesRequest\x1a\x15.petrel.v1.TenantInfo\x12S\n" +
+	"\x13SetFirstMessageRule\x12%.petrel.v1.SetFirstMessageRuleRequest\x1a\x15.petrel.v1.TenantInfo\x12L\n" +
 	"\vSetProfiles\x12\x1d.petrel.v1.SetProfilesRequest\x1a\x1e.petrel.v1.SetProfilesResponse\x12L\n" +
 	"\vSetContacts\x12\x1d.petrel.v1.SetContactsRequest\x1a\x1e.petrel.v1.SetContactsResponse\x12S\n" +
 	"\fListContacts\x12\".petrel.v1.ListUserContactsRequest\x1a\x1f.petrel.v1.ListContactsResponse\x12L\n" +
@@ -6231,7 +6306,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(Registration)(0),                     // 0: petrel.v1.Registration
 	(ReportAction)(0),                     // 1: petrel.v1.ReportAction
@@ -6278,278 +6353,284 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*SetReportRulesRequest)(nil),         // 42: petrel.v1.SetReportRulesRequest
 	(*MuteUserRequest)(nil),               // 43: petrel.v1.MuteUserRequest
 	(*RestoreUserRequest)(nil),            // 44: petrel.v1.RestoreUserRequest
-	(*SetProfilesRequest)(nil),            // 45: petrel.v1.SetProfilesRequest
-	(*ProfileChange)(nil),                 // 46: petrel.v1.ProfileChange
-	(*SetProfilesResponse)(nil),           // 47: petrel.v1.SetProfilesResponse
-	(*SetContactsRequest)(nil),            // 48: petrel.v1.SetContactsRequest
-	(*ContactPair)(nil),                   // 49: petrel.v1.ContactPair
-	(*SetContactsResponse)(nil),           // 50: petrel.v1.SetContactsResponse
-	(*ListUserContactsRequest)(nil),       // 51: petrel.v1.ListUserContactsRequest
-	(*SetRegistrationRequest)(nil),        // 52: petrel.v1.SetRegistrationRequest
-	(*CreateInvitationRequest)(nil),       // 53: petrel.v1.CreateInvitationRequest
-	(*CreateInvitationResponse)(nil),      // 54: petrel.v1.CreateInvitationResponse
-	(*AdminRevokeDeviceRequest)(nil),      // 55: petrel.v1.AdminRevokeDeviceRequest
-	(*MintTokenRequest)(nil),              // 56: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),              // 57: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),             // 58: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                       // 59: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),               // 60: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),              // 61: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),              // 62: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),             // 63: petrel.v1.RevokeKeyResponse
-	(*ListAuditRequest)(nil),              // 64: petrel.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),             // 65: petrel.v1.ListAuditResponse
-	(*AuditRecord)(nil),                   // 66: petrel.v1.AuditRecord
-	(*AuditDetail)(nil),                   // 67: petrel.v1.AuditDetail
-	(*VerifyAuditRequest)(nil),            // 68: petrel.v1.VerifyAuditRequest
-	(*VerifyAuditResponse)(nil),           // 69: petrel.v1.VerifyAuditResponse
-	(*AuditHead)(nil),                     // 70: petrel.v1.AuditHead
-	(*AuditFault)(nil),                    // 71: petrel.v1.AuditFault
-	(*ListUserConversationsRequest)(nil),  // 72: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 73: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 74: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 75: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 76: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 77: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 78: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 79: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 80: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 81: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 82: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 83: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 84: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 85: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 86: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 87: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 88: petrel.v1.FinalizeClusterResponse
-	nil,                                   // 89: petrel.v1.ProfileChange.FieldsEntry
-	nil,                                   // 90: petrel.v1.ProfileChange.VisibilityEntry
-	(*MemberRef)(nil),                     // 91: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 92: petrel.v1.MemberChange
-	(*Send)(nil),                          // 93: petrel.v1.Send
-	(*GetHistory)(nil),                    // 94: petrel.v1.GetHistory
-	(*Device)(nil),                        // 95: petrel.v1.Device
-	(*Account)(nil),                       // 96: petrel.v1.Account
-	(ReportReason)(0),                     // 97: petrel.v1.ReportReason
-	(*Message)(nil),                       // 98: petrel.v1.Message
-	(*DeviceRef)(nil),                     // 99: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 100: petrel.v1.ConvState
-	(Visibility)(0),                       // 101: petrel.v1.Visibility
-	(*GetOverviewRequest)(nil),            // 102: petrel.v1.GetOverviewRequest
-	(*ListRefusalsRequest)(nil),           // 103: petrel.v1.ListRefusalsRequest
-	(*ReadLogRequest)(nil),                // 104: petrel.v1.ReadLogRequest
-	(*ListTenantsRequest)(nil),            // 105: petrel.v1.ListTenantsRequest
-	(*ListSessionsRequest)(nil),           // 106: petrel.v1.ListSessionsRequest
-	(*TraceUserRequest)(nil),              // 107: petrel.v1.TraceUserRequest
-	(*ListConversationsRequest)(nil),      // 108: petrel.v1.ListConversationsRequest
-	(*AdminGetConversationRequest)(nil),   // 109: petrel.v1.AdminGetConversationRequest
-	(*FreezeConversationRequest)(nil),     // 110: petrel.v1.FreezeConversationRequest
-	(*TraceMessageRequest)(nil),           // 111: petrel.v1.TraceMessageRequest
-	(*NoteBackupRequest)(nil),             // 112: petrel.v1.NoteBackupRequest
-	(*ListBackupsRequest)(nil),            // 113: petrel.v1.ListBackupsRequest
-	(*ListOperatorsRequest)(nil),          // 114: petrel.v1.ListOperatorsRequest
-	(*CreateOperatorRequest)(nil),         // 115: petrel.v1.CreateOperatorRequest
-	(*ChangeOperatorRequest)(nil),         // 116: petrel.v1.ChangeOperatorRequest
-	(*ResetOperatorRequest)(nil),          // 117: petrel.v1.ResetOperatorRequest
-	(*RemoveOperatorRequest)(nil),         // 118: petrel.v1.RemoveOperatorRequest
-	(*ChangeResponse)(nil),                // 119: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 120: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 121: petrel.v1.HistoryPage
-	(*ListContactsResponse)(nil),          // 122: petrel.v1.ListContactsResponse
-	(*RevokeDeviceResponse)(nil),          // 123: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 124: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 125: petrel.v1.ListMembersResponse
-	(*Overview)(nil),                      // 126: petrel.v1.Overview
-	(*ListRefusalsResponse)(nil),          // 127: petrel.v1.ListRefusalsResponse
-	(*ReadLogResponse)(nil),               // 128: petrel.v1.ReadLogResponse
-	(*PreviewLimitsResponse)(nil),         // 129: petrel.v1.PreviewLimitsResponse
-	(*ListTenantsResponse)(nil),           // 130: petrel.v1.ListTenantsResponse
-	(*ListSessionsResponse)(nil),          // 131: petrel.v1.ListSessionsResponse
-	(*TraceUserResponse)(nil),             // 132: petrel.v1.TraceUserResponse
-	(*ListConversationsResponse)(nil),     // 133: petrel.v1.ListConversationsResponse
-	(*ConversationInfo)(nil),              // 134: petrel.v1.ConversationInfo
-	(*TraceMessageResponse)(nil),          // 135: petrel.v1.TraceMessageResponse
-	(*NoteBackupResponse)(nil),            // 136: petrel.v1.NoteBackupResponse
-	(*ListBackupsResponse)(nil),           // 137: petrel.v1.ListBackupsResponse
-	(*ListOperatorsResponse)(nil),         // 138: petrel.v1.ListOperatorsResponse
-	(*EnrollmentCode)(nil),                // 139: petrel.v1.EnrollmentCode
-	(*OperatorInfo)(nil),                  // 140: petrel.v1.OperatorInfo
-	(*RemoveOperatorResponse)(nil),        // 141: petrel.v1.RemoveOperatorResponse
+	(*SetFirstMessageRuleRequest)(nil),    // 45: petrel.v1.SetFirstMessageRuleRequest
+	(*SetProfilesRequest)(nil),            // 46: petrel.v1.SetProfilesRequest
+	(*ProfileChange)(nil),                 // 47: petrel.v1.ProfileChange
+	(*SetProfilesResponse)(nil),           // 48: petrel.v1.SetProfilesResponse
+	(*SetContactsRequest)(nil),            // 49: petrel.v1.SetContactsRequest
+	(*ContactPair)(nil),                   // 50: petrel.v1.ContactPair
+	(*SetContactsResponse)(nil),           // 51: petrel.v1.SetContactsResponse
+	(*ListUserContactsRequest)(nil),       // 52: petrel.v1.ListUserContactsRequest
+	(*SetRegistrationRequest)(nil),        // 53: petrel.v1.SetRegistrationRequest
+	(*CreateInvitationRequest)(nil),       // 54: petrel.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),      // 55: petrel.v1.CreateInvitationResponse
+	(*AdminRevokeDeviceRequest)(nil),      // 56: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 57: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 58: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 59: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 60: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 61: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 62: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 63: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 64: petrel.v1.RevokeKeyResponse
+	(*ListAuditRequest)(nil),              // 65: petrel.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 66: petrel.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 67: petrel.v1.AuditRecord
+	(*AuditDetail)(nil),                   // 68: petrel.v1.AuditDetail
+	(*VerifyAuditRequest)(nil),            // 69: petrel.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),           // 70: petrel.v1.VerifyAuditResponse
+	(*AuditHead)(nil),                     // 71: petrel.v1.AuditHead
+	(*AuditFault)(nil),                    // 72: petrel.v1.AuditFault
+	(*ListUserConversationsRequest)(nil),  // 73: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 74: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 75: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 76: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 77: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 78: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 79: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 80: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 81: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 82: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 83: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 84: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 85: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 86: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 87: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 88: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 89: petrel.v1.FinalizeClusterResponse
+	nil,                                   // 90: petrel.v1.ProfileChange.FieldsEntry
+	nil,                                   // 91: petrel.v1.ProfileChange.VisibilityEntry
+	(*MemberRef)(nil),                     // 92: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 93: petrel.v1.MemberChange
+	(*Send)(nil),                          // 94: petrel.v1.Send
+	(*GetHistory)(nil),                    // 95: petrel.v1.GetHistory
+	(*Device)(nil),                        // 96: petrel.v1.Device
+	(*Account)(nil),                       // 97: petrel.v1.Account
+	(FirstMessages)(0),                    // 98: petrel.v1.FirstMessages
+	(ReportReason)(0),                     // 99: petrel.v1.ReportReason
+	(*Message)(nil),                       // 100: petrel.v1.Message
+	(*DeviceRef)(nil),                     // 101: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 102: petrel.v1.ConvState
+	(Visibility)(0),                       // 103: petrel.v1.Visibility
+	(*GetOverviewRequest)(nil),            // 104: petrel.v1.GetOverviewRequest
+	(*ListRefusalsRequest)(nil),           // 105: petrel.v1.ListRefusalsRequest
+	(*ReadLogRequest)(nil),                // 106: petrel.v1.ReadLogRequest
+	(*ListTenantsRequest)(nil),            // 107: petrel.v1.ListTenantsRequest
+	(*ListSessionsRequest)(nil),           // 108: petrel.v1.ListSessionsRequest
+	(*TraceUserRequest)(nil),              // 109: petrel.v1.TraceUserRequest
+	(*ListConversationsRequest)(nil),      // 110: petrel.v1.ListConversationsRequest
+	(*AdminGetConversationRequest)(nil),   // 111: petrel.v1.AdminGetConversationRequest
+	(*FreezeConversationRequest)(nil),     // 112: petrel.v1.FreezeConversationRequest
+	(*TraceMessageRequest)(nil),           // 113: petrel.v1.TraceMessageRequest
+	(*NoteBackupRequest)(nil),             // 114: petrel.v1.NoteBackupRequest
+	(*ListBackupsRequest)(nil),            // 115: petrel.v1.ListBackupsRequest
+	(*ListOperatorsRequest)(nil),          // 116: petrel.v1.ListOperatorsRequest
+	(*CreateOperatorRequest)(nil),         // 117: petrel.v1.CreateOperatorRequest
+	(*ChangeOperatorRequest)(nil),         // 118: petrel.v1.ChangeOperatorRequest
+	(*ResetOperatorRequest)(nil),          // 119: petrel.v1.ResetOperatorRequest
+	(*RemoveOperatorRequest)(nil),         // 120: petrel.v1.RemoveOperatorRequest
+	(*ChangeResponse)(nil),                // 121: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 122: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 123: petrel.v1.HistoryPage
+	(*ListContactsResponse)(nil),          // 124: petrel.v1.ListContactsResponse
+	(*RevokeDeviceResponse)(nil),          // 125: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 126: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 127: petrel.v1.ListMembersResponse
+	(*Overview)(nil),                      // 128: petrel.v1.Overview
+	(*ListRefusalsResponse)(nil),          // 129: petrel.v1.ListRefusalsResponse
+	(*ReadLogResponse)(nil),               // 130: petrel.v1.ReadLogResponse
+	(*PreviewLimitsResponse)(nil),         // 131: petrel.v1.PreviewLimitsResponse
+	(*ListTenantsResponse)(nil),           // 132: petrel.v1.ListTenantsResponse
+	(*ListSessionsResponse)(nil),          // 133: petrel.v1.ListSessionsResponse
+	(*TraceUserResponse)(nil),             // 134: petrel.v1.TraceUserResponse
+	(*ListConversationsResponse)(nil),     // 135: petrel.v1.ListConversationsResponse
+	(*ConversationInfo)(nil),              // 136: petrel.v1.ConversationInfo
+	(*TraceMessageResponse)(nil),          // 137: petrel.v1.TraceMessageResponse
+	(*NoteBackupResponse)(nil),            // 138: petrel.v1.NoteBackupResponse
+	(*ListBackupsResponse)(nil),           // 139: petrel.v1.ListBackupsResponse
+	(*ListOperatorsResponse)(nil),         // 140: petrel.v1.ListOperatorsResponse
+	(*EnrollmentCode)(nil),                // 141: petrel.v1.EnrollmentCode
+	(*OperatorInfo)(nil),                  // 142: petrel.v1.OperatorInfo
+	(*RemoveOperatorResponse)(nil),        // 143: petrel.v1.RemoveOperatorResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	7,   // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	91,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	92,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	93,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	94,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	92,  // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	93,  // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	94,  // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	95,  // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
 	18,  // 5: petrel.v1.ClusterLimits.nodes:type_name -> petrel.v1.NodeLimits
 	16,  // 6: petrel.v1.NodeLimits.limits:type_name -> petrel.v1.ServerLimits
 	28,  // 7: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	95,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	96,  // 9: petrel.v1.UserInfo.profile:type_name -> petrel.v1.Account
+	96,  // 8: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	97,  // 9: petrel.v1.UserInfo.profile:type_name -> petrel.v1.Account
 	0,   // 10: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
 	0,   // 11: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
-	97,  // 12: petrel.v1.Report.reason:type_name -> petrel.v1.ReportReason
-	1,   // 13: petrel.v1.Report.action:type_name -> petrel.v1.ReportAction
-	37,  // 14: petrel.v1.Report.notes:type_name -> petrel.v1.ReportNote
-	98,  // 15: petrel.v1.Report.context:type_name -> petrel.v1.Message
-	1,   // 16: petrel.v1.ReportNote.action:type_name -> petrel.v1.ReportAction
-	2,   // 17: petrel.v1.ListReportsRequest.state:type_name -> petrel.v1.ReportState
-	36,  // 18: petrel.v1.ListReportsResponse.reports:type_name -> petrel.v1.Report
-	1,   // 19: petrel.v1.ResolveReportRequest.action:type_name -> petrel.v1.ReportAction
-	46,  // 20: petrel.v1.SetProfilesRequest.profiles:type_name -> petrel.v1.ProfileChange
-	89,  // 21: petrel.v1.ProfileChange.fields:type_name -> petrel.v1.ProfileChange.FieldsEntry
-	90,  // 22: petrel.v1.ProfileChange.visibility:type_name -> petrel.v1.ProfileChange.VisibilityEntry
-	49,  // 23: petrel.v1.SetContactsRequest.pairs:type_name -> petrel.v1.ContactPair
-	0,   // 24: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
-	99,  // 25: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	59,  // 26: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	59,  // 27: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	66,  // 28: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
-	67,  // 29: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
-	70,  // 30: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
-	70,  // 31: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
-	71,  // 32: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
-	100, // 33: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	79,  // 34: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	101, // 35: petrel.v1.ProfileChange.VisibilityEntry.value:type_name -> petrel.v1.Visibility
-	3,   // 36: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	5,   // 37: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	8,   // 38: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	10,  // 39: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	12,  // 40: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	13,  // 41: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	14,  // 42: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	15,  // 43: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	16,  // 44: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	19,  // 45: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	25,  // 46: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	27,  // 47: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	29,  // 48: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	30,  // 49: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	31,  // 50: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	32,  // 51: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
-	33,  // 52: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
-	52,  // 53: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
-	35,  // 54: petrel.v1.AdminService.SetProfileRules:input_type -> petrel.v1.SetProfileRulesRequest
-	45,  // 55: petrel.v1.AdminService.SetProfiles:input_type -> petrel.v1.SetProfilesRequest
-	48,  // 56: petrel.v1.AdminService.SetContacts:input_type -> petrel.v1.SetContactsRequest
-	51,  // 57: petrel.v1.AdminService.ListContacts:input_type -> petrel.v1.ListUserContactsRequest
-	38,  // 58: petrel.v1.AdminService.ListReports:input_type -> petrel.v1.ListReportsRequest
-	40,  // 59: petrel.v1.AdminService.GetReport:input_type -> petrel.v1.GetReportRequest
-	41,  // 60: petrel.v1.AdminService.ResolveReport:input_type -> petrel.v1.ResolveReportRequest
-	42,  // 61: petrel.v1.AdminService.SetReportRules:input_type -> petrel.v1.SetReportRulesRequest
-	43,  // 62: petrel.v1.AdminService.MuteUser:input_type -> petrel.v1.MuteUserRequest
-	44,  // 63: petrel.v1.AdminService.RestoreUser:input_type -> petrel.v1.RestoreUserRequest
-	53,  // 64: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
-	55,  // 65: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	56,  // 66: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	57,  // 67: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	60,  // 68: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	62,  // 69: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	64,  // 70: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
-	68,  // 71: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
-	72,  // 72: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	74,  // 73: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	75,  // 74: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	76,  // 75: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	20,  // 76: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	21,  // 77: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	77,  // 78: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	80,  // 79: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	82,  // 80: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	84,  // 81: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	85,  // 82: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	87,  // 83: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	102, // 84: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
-	103, // 85: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
-	104, // 86: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
-	16,  // 87: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
-	105, // 88: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
-	106, // 89: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
-	107, // 90: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
-	108, // 91: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
-	109, // 92: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
-	110, // 93: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
-	111, // 94: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
-	112, // 95: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
-	113, // 96: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
-	114, // 97: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
-	115, // 98: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
-	116, // 99: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
-	117, // 100: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
-	118, // 101: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
-	4,   // 102: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	6,   // 103: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	9,   // 104: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	11,  // 105: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	119, // 106: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	120, // 107: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	121, // 108: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	17,  // 109: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
-	17,  // 110: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
-	24,  // 111: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	26,  // 112: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	28,  // 113: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	28,  // 114: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	28,  // 115: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	28,  // 116: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	28,  // 117: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
-	34,  // 118: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
-	34,  // 119: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
-	34,  // 120: petrel.v1.AdminService.SetProfileRules:output_type -> petrel.v1.TenantInfo
-	47,  // 121: petrel.v1.AdminService.SetProfiles:output_type -> petrel.v1.SetProfilesResponse
-	50,  // 122: petrel.v1.AdminService.SetContacts:output_type -> petrel.v1.SetContactsResponse
-	122, // 123: petrel.v1.AdminService.ListContacts:output_type -> petrel.v1.ListContactsResponse
-	39,  // 124: petrel.v1.AdminService.ListReports:output_type -> petrel.v1.ListReportsResponse
-	36,  // 125: petrel.v1.AdminService.GetReport:output_type -> petrel.v1.Report
-	36,  // 126: petrel.v1.AdminService.ResolveReport:output_type -> petrel.v1.Report
-	34,  // 127: petrel.v1.AdminService.SetReportRules:output_type -> petrel.v1.TenantInfo
-	28,  // 128: petrel.v1.AdminService.MuteUser:output_type -> petrel.v1.UserInfo
-	28,  // 129: petrel.v1.AdminService.RestoreUser:output_type -> petrel.v1.UserInfo
-	54,  // 130: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
-	123, // 131: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	124, // 132: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	58,  // 133: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	61,  // 134: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	63,  // 135: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	65,  // 136: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
-	69,  // 137: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
-	73,  // 138: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	125, // 139: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	119, // 140: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	119, // 141: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	23,  // 142: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	22,  // 143: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	78,  // 144: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	81,  // 145: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	83,  // 146: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	78,  // 147: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	86,  // 148: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	88,  // 149: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	126, // 150: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
-	127, // 151: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
-	128, // 152: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
-	129, // 153: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
-	130, // 154: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
-	131, // 155: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
-	132, // 156: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
-	133, // 157: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
-	134, // 158: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
-	119, // 159: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
-	135, // 160: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
-	136, // 161: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
-	137, // 162: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
-	138, // 163: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
-	139, // 164: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
-	140, // 165: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
-	139, // 166: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
-	141, // 167: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
-	102, // [102:168] is the sub-list for method output_type
-	36,  // [36:102] is the sub-list for method input_type
-	36,  // [36:36] is the sub-list for extension type_name
-	36,  // [36:36] is the sub-list for extension extendee
-	0,   // [0:36] is the sub-list for field type_name
+	98,  // 12: petrel.v1.TenantInfo.first_messages:type_name -> petrel.v1.FirstMessages
+	99,  // 13: petrel.v1.Report.reason:type_name -> petrel.v1.ReportReason
+	1,   // 14: petrel.v1.Report.action:type_name -> petrel.v1.ReportAction
+	37,  // 15: petrel.v1.Report.notes:type_name -> petrel.v1.ReportNote
+	100, // 16: petrel.v1.Report.context:type_name -> petrel.v1.Message
+	1,   // 17: petrel.v1.ReportNote.action:type_name -> petrel.v1.ReportAction
+	2,   // 18: petrel.v1.ListReportsRequest.state:type_name -> petrel.v1.ReportState
+	36,  // 19: petrel.v1.ListReportsResponse.reports:type_name -> petrel.v1.Report
+	1,   // 20: petrel.v1.ResolveReportRequest.action:type_name -> petrel.v1.ReportAction
+	98,  // 21: petrel.v1.SetFirstMessageRuleRequest.first_messages:type_name -> petrel.v1.FirstMessages
+	47,  // 22: petrel.v1.SetProfilesRequest.profiles:type_name -> petrel.v1.ProfileChange
+	90,  // 23: petrel.v1.ProfileChange.fields:type_name -> petrel.v1.ProfileChange.FieldsEntry
+	91,  // 24: petrel.v1.ProfileChange.visibility:type_name -> petrel.v1.ProfileChange.VisibilityEntry
+	50,  // 25: petrel.v1.SetContactsRequest.pairs:type_name -> petrel.v1.ContactPair
+	0,   // 26: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
+	101, // 27: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	60,  // 28: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	60,  // 29: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	67,  // 30: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
+	68,  // 31: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
+	71,  // 32: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
+	71,  // 33: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
+	72,  // 34: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
+	102, // 35: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	80,  // 36: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	103, // 37: petrel.v1.ProfileChange.VisibilityEntry.value:type_name -> petrel.v1.Visibility
+	3,   // 38: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	5,   // 39: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	8,   // 40: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	10,  // 41: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	12,  // 42: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	13,  // 43: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	14,  // 44: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	15,  // 45: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	16,  // 46: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	19,  // 47: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	25,  // 48: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	27,  // 49: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	29,  // 50: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	30,  // 51: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	31,  // 52: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	32,  // 53: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	33,  // 54: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	53,  // 55: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	35,  // 56: petrel.v1.AdminService.SetProfileRules:input_type -> petrel.v1.SetProfileRulesRequest
+	45,  // 57: petrel.v1.AdminService.SetFirstMessageRule:input_type -> petrel.v1.SetFirstMessageRuleRequest
+	46,  // 58: petrel.v1.AdminService.SetProfiles:input_type -> petrel.v1.SetProfilesRequest
+	49,  // 59: petrel.v1.AdminService.SetContacts:input_type -> petrel.v1.SetContactsRequest
+	52,  // 60: petrel.v1.AdminService.ListContacts:input_type -> petrel.v1.ListUserContactsRequest
+	38,  // 61: petrel.v1.AdminService.ListReports:input_type -> petrel.v1.ListReportsRequest
+	40,  // 62: petrel.v1.AdminService.GetReport:input_type -> petrel.v1.GetReportRequest
+	41,  // 63: petrel.v1.AdminService.ResolveReport:input_type -> petrel.v1.ResolveReportRequest
+	42,  // 64: petrel.v1.AdminService.SetReportRules:input_type -> petrel.v1.SetReportRulesRequest
+	43,  // 65: petrel.v1.AdminService.MuteUser:input_type -> petrel.v1.MuteUserRequest
+	44,  // 66: petrel.v1.AdminService.RestoreUser:input_type -> petrel.v1.RestoreUserRequest
+	54,  // 67: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	56,  // 68: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	57,  // 69: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	58,  // 70: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	61,  // 71: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	63,  // 72: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	65,  // 73: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
+	69,  // 74: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
+	73,  // 75: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	75,  // 76: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	76,  // 77: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	77,  // 78: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	20,  // 79: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	21,  // 80: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	78,  // 81: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	81,  // 82: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	83,  // 83: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	85,  // 84: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	86,  // 85: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	88,  // 86: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	104, // 87: petrel.v1.AdminService.GetOverview:input_type -> petrel.v1.GetOverviewRequest
+	105, // 88: petrel.v1.AdminService.ListRefusals:input_type -> petrel.v1.ListRefusalsRequest
+	106, // 89: petrel.v1.AdminService.ReadLog:input_type -> petrel.v1.ReadLogRequest
+	16,  // 90: petrel.v1.AdminService.PreviewLimits:input_type -> petrel.v1.ServerLimits
+	107, // 91: petrel.v1.AdminService.ListTenants:input_type -> petrel.v1.ListTenantsRequest
+	108, // 92: petrel.v1.AdminService.ListSessions:input_type -> petrel.v1.ListSessionsRequest
+	109, // 93: petrel.v1.AdminService.TraceUser:input_type -> petrel.v1.TraceUserRequest
+	110, // 94: petrel.v1.AdminService.ListConversations:input_type -> petrel.v1.ListConversationsRequest
+	111, // 95: petrel.v1.AdminService.GetConversation:input_type -> petrel.v1.AdminGetConversationRequest
+	112, // 96: petrel.v1.AdminService.FreezeConversation:input_type -> petrel.v1.FreezeConversationRequest
+	113, // 97: petrel.v1.AdminService.TraceMessage:input_type -> petrel.v1.TraceMessageRequest
+	114, // 98: petrel.v1.AdminService.NoteBackup:input_type -> petrel.v1.NoteBackupRequest
+	115, // 99: petrel.v1.AdminService.ListBackups:input_type -> petrel.v1.ListBackupsRequest
+	116, // 100: petrel.v1.AdminService.ListOperators:input_type -> petrel.v1.ListOperatorsRequest
+	117, // 101: petrel.v1.AdminService.CreateOperator:input_type -> petrel.v1.CreateOperatorRequest
+	118, // 102: petrel.v1.AdminService.ChangeOperator:input_type -> petrel.v1.ChangeOperatorRequest
+	119, // 103: petrel.v1.AdminService.ResetOperator:input_type -> petrel.v1.ResetOperatorRequest
+	120, // 104: petrel.v1.AdminService.RemoveOperator:input_type -> petrel.v1.RemoveOperatorRequest
+	4,   // 105: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	6,   // 106: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	9,   // 107: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	11,  // 108: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	121, // 109: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	122, // 110: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	123, // 111: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	17,  // 112: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ClusterLimits
+	17,  // 113: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ClusterLimits
+	24,  // 114: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	26,  // 115: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	28,  // 116: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	28,  // 117: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	28,  // 118: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	28,  // 119: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	28,  // 120: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	34,  // 121: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	34,  // 122: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	34,  // 123: petrel.v1.AdminService.SetProfileRules:output_type -> petrel.v1.TenantInfo
+	34,  // 124: petrel.v1.AdminService.SetFirstMessageRule:output_type -> petrel.v1.TenantInfo
+	48,  // 125: petrel.v1.AdminService.SetProfiles:output_type -> petrel.v1.SetProfilesResponse
+	51,  // 126: petrel.v1.AdminService.SetContacts:output_type -> petrel.v1.SetContactsResponse
+	124, // 127: petrel.v1.AdminService.ListContacts:output_type -> petrel.v1.ListContactsResponse
+	39,  // 128: petrel.v1.AdminService.ListReports:output_type -> petrel.v1.ListReportsResponse
+	36,  // 129: petrel.v1.AdminService.GetReport:output_type -> petrel.v1.Report
+	36,  // 130: petrel.v1.AdminService.ResolveReport:output_type -> petrel.v1.Report
+	34,  // 131: petrel.v1.AdminService.SetReportRules:output_type -> petrel.v1.TenantInfo
+	28,  // 132: petrel.v1.AdminService.MuteUser:output_type -> petrel.v1.UserInfo
+	28,  // 133: petrel.v1.AdminService.RestoreUser:output_type -> petrel.v1.UserInfo
+	55,  // 134: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	125, // 135: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	126, // 136: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	59,  // 137: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	62,  // 138: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	64,  // 139: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	66,  // 140: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
+	70,  // 141: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
+	74,  // 142: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	127, // 143: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	121, // 144: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	121, // 145: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	23,  // 146: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	22,  // 147: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	79,  // 148: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	82,  // 149: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	84,  // 150: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	79,  // 151: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	87,  // 152: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	89,  // 153: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	128, // 154: petrel.v1.AdminService.GetOverview:output_type -> petrel.v1.Overview
+	129, // 155: petrel.v1.AdminService.ListRefusals:output_type -> petrel.v1.ListRefusalsResponse
+	130, // 156: petrel.v1.AdminService.ReadLog:output_type -> petrel.v1.ReadLogResponse
+	131, // 157: petrel.v1.AdminService.PreviewLimits:output_type -> petrel.v1.PreviewLimitsResponse
+	132, // 158: petrel.v1.AdminService.ListTenants:output_type -> petrel.v1.ListTenantsResponse
+	133, // 159: petrel.v1.AdminService.ListSessions:output_type -> petrel.v1.ListSessionsResponse
+	134, // 160: petrel.v1.AdminService.TraceUser:output_type -> petrel.v1.TraceUserResponse
+	135, // 161: petrel.v1.AdminService.ListConversations:output_type -> petrel.v1.ListConversationsResponse
+	136, // 162: petrel.v1.AdminService.GetConversation:output_type -> petrel.v1.ConversationInfo
+	121, // 163: petrel.v1.AdminService.FreezeConversation:output_type -> petrel.v1.ChangeResponse
+	137, // 164: petrel.v1.AdminService.TraceMessage:output_type -> petrel.v1.TraceMessageResponse
+	138, // 165: petrel.v1.AdminService.NoteBackup:output_type -> petrel.v1.NoteBackupResponse
+	139, // 166: petrel.v1.AdminService.ListBackups:output_type -> petrel.v1.ListBackupsResponse
+	140, // 167: petrel.v1.AdminService.ListOperators:output_type -> petrel.v1.ListOperatorsResponse
+	141, // 168: petrel.v1.AdminService.CreateOperator:output_type -> petrel.v1.EnrollmentCode
+	142, // 169: petrel.v1.AdminService.ChangeOperator:output_type -> petrel.v1.OperatorInfo
+	141, // 170: petrel.v1.AdminService.ResetOperator:output_type -> petrel.v1.EnrollmentCode
+	143, // 171: petrel.v1.AdminService.RemoveOperator:output_type -> petrel.v1.RemoveOperatorResponse
+	105, // [105:172] is the sub-list for method output_type
+	38,  // [38:105] is the sub-list for method input_type
+	38,  // [38:38] is the sub-list for extension type_name
+	38,  // [38:38] is the sub-list for extension extendee
+	0,   // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -6564,15 +6645,15 @@ func file_petrel_v1_admin_proto_init() {
 	file_petrel_v1_frames_proto_init()
 	file_petrel_v1_message_proto_init()
 	file_petrel_v1_operator_proto_init()
-	file_petrel_v1_admin_proto_msgTypes[43].OneofWrappers = []any{}
-	file_petrel_v1_admin_proto_msgTypes[49].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[44].OneofWrappers = []any{}
+	file_petrel_v1_admin_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   88,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -15,6 +15,8 @@ export type ForwardPolicyJson = 'FORWARD_POLICY_UNSPECIFIED' | 'FORWARD_POLICY_N
 
 export type PresencePolicyJson = 'PRESENCE_POLICY_UNSPECIFIED' | 'PRESENCE_POLICY_EVERYBODY' | 'PRESENCE_POLICY_PEERS' | 'PRESENCE_POLICY_NOBODY'
 
+export type FirstMessagesJson = 'FIRST_MESSAGES_UNSPECIFIED' | 'FIRST_MESSAGES_OPEN' | 'FIRST_MESSAGES_REQUEST' | 'FIRST_MESSAGES_CLOSED'
+
 /** DeviceRef names the installation that logs in. */
 export interface DeviceRefJson {
   /** chosen by the client once and kept, 1 to 64 bytes */
@@ -124,6 +126,10 @@ export interface AccountJson {
   readonly version?: string
   /** of the caller's own account: who sees about, avatar, handle, or "fields.NAME" */
   readonly visibility?: { readonly [key: string]: VisibilityJson }
+  /** of the caller's own account, as it was set */
+  readonly firstMessages?: FirstMessagesJson
+  /** of the caller's own account: the rule of the tenant; unspecified: users have no choice */
+  readonly firstMessagesDefault?: FirstMessagesJson
   /** coming: the id of a file. Empty now */
   readonly avatar?: string
   /** the user has deleted the account: the other fields of the profile are empty. Clause P-14.25 */
@@ -142,6 +148,12 @@ export interface SetForwardPolicyRequestJson {
 
 export interface SetPresencePolicyRequestJson {
   readonly policy?: PresencePolicyJson
+  readonly requestId?: string
+}
+
+export interface SetFirstMessagesRequestJson {
+  /** unspecified: as the tenant says */
+  readonly firstMessages?: FirstMessagesJson
   readonly requestId?: string
 }
 
@@ -563,6 +575,9 @@ export interface ContactJson {
   readonly receivedMs?: Decimal
   /** of the request, at most 200 characters */
   readonly greeting?: string
+  /** since when first messages of theirs wait, or when they came that were refused; 0: none */
+  readonly messagesMs?: Decimal
+  readonly messagesRefused?: boolean
 }
 
 export interface RequestContactRequestJson {
@@ -2179,6 +2194,8 @@ export interface TenantInfoJson {
   readonly effective?: RegistrationJson
   /** nobody registers an id that reads as one that exists, as al1ce reads as alice */
   readonly strictIds?: boolean
+  /** what becomes of first messages; unspecified: everybody writes to everybody */
+  readonly firstMessages?: FirstMessagesJson
   /** fields of profiles that only the back end changes, and "contacts" if it changes these */
   readonly managed?: readonly string[]
   /** messages that a report keeps beside the reported one */
@@ -2284,6 +2301,13 @@ export interface MuteUserRequestJson {
 export interface RestoreUserRequestJson {
   readonly tenant?: string
   readonly user?: string
+  readonly requestId?: string
+}
+
+export interface SetFirstMessageRuleRequestJson {
+  readonly tenant?: string
+  /** unspecified: everybody writes to everybody */
+  readonly firstMessages?: FirstMessagesJson
   readonly requestId?: string
 }
 
