@@ -28,7 +28,6 @@ export const zh: Texts = {
   findMe: '朋友可以用你的用户名找到你：',
   archive: '归档',
   messageRequests: '消息请求',
-  messageRequestsEmpty: '没有等待回复的请求',
   archiveEmpty: '没有归档的会话',
   toArchive: '归档',
   unarchive: '取消归档',
