@@ -50,7 +50,7 @@ func (s *Server) CreateGroup(ctx context.Context,
 	k := "create:" + hex.EncodeToString(sum[:16])
 	send := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: id}, Keyed: true, Create: record(m.Title, "")}
 	send.Entry.From, send.Entry.ClientMsgId = string(a.User), k
-	send.Entry.Body = &petrelv1.Message_Members{Members: change}
+	send.Entry.Body, send.MutedMs = &petrelv1.Message_Members{Members: change}, identity(ctx).MutedMs
 	res, err := s.submit(ctx, send)
 	if err != nil {
 		return nil, err
@@ -183,7 +183,11 @@ func (s *Server) userChange(ctx context.Context, conv, request string,
 	if err != nil {
 		return nil, err
 	}
-	return s.change(ctx, key, a.User, request, m)
+	send := changeOf(key, a.User, request, m)
+	if m.GetGroup() != nil || len(m.GetMembers().GetAdded()) > 0 { // others read it
+		send.MutedMs = identity(ctx).MutedMs
+	}
+	return s.submitChange(ctx, send)
 }
 
 // payNames counts the users that account a names in a change of members: the change writes into the list of each
@@ -202,8 +206,17 @@ func (s *Server) payNames(a im.Account, names int) error {
 // change adds one entry to a conversation; from "" means the operator.
 func (s *Server) change(ctx context.Context, key im.Key, from im.User, request string,
 	m *petrelv1.Message) (*petrelv1.ChangeResponse, error) {
+	return s.submitChange(ctx, changeOf(key, from, request, m))
+}
+
+// changeOf makes the send of an entry that changes a conversation.
+func changeOf(key im.Key, from im.User, request string, m *petrelv1.Message) *conv.Send {
 	send := &conv.Send{Conv: key, Keyed: true}
 	send.Entry.From, send.Entry.ClientMsgId, send.Entry.Body = string(from), entryID(request), m.Body
+	return send
+}
+
+func (s *Server) submitChange(ctx context.Context, send *conv.Send) (*petrelv1.ChangeResponse, error) {
 	res, err := s.submit(ctx, send)
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ func (s *Server) DeleteAccount(ctx context.Context,
 	}
 	s.o.UserChanged(id.Account)
 	ctx = context.WithoutCancel(ctx) // the end of the calling session must not stop the rest
-	s.withdrawAll(ctx, id.Account)
-	if _, err := s.o.CloseUser(ctx, id.Account, im.CodeRevoked); err != nil {
+	_, err = s.o.CloseUser(ctx, id.Account, im.CodeRevoked)
+	if s.withdrawAll(ctx, id.Account); err != nil {
 		return nil, err
 	}
 	return &petrelv1.DeleteAccountResponse{RestorableUntilMs: uint64(until.UnixMilli())}, nil

@@ -158,7 +158,9 @@ func (s *Server) SetProfiles(ctx context.Context, t im.Tenant,
 // account returns what a reader sees of a user.
 func account(i user.Info, p user.Profile) *petrelv1.Account {
 	res := profile(p)
-	res.CreatedMs = uint64(i.Created.UnixMilli())
+	if !p.Deleted {
+		res.CreatedMs = uint64(i.Created.UnixMilli())
+	}
 	return res
 }
 

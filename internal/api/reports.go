@@ -80,7 +80,7 @@ func (s *Server) reported(ctx context.Context, a im.Account, r *petrelv1.ReportR
 	}
 	after := r.Seq - 1 - min(r.Seq-1, uint64(n))
 	page, err := s.route.HistoryPage(ctx, a, &petrelv1.GetHistory{Conv: r.Conv, After: after,
-		Limit: uint32(r.Seq - after)}, conv.MaxPage, conv.Extras{})
+		Before: r.Seq + 1, Limit: uint32(r.Seq - after)}, conv.MaxPage, conv.Extras{}) // down: a page is bounded
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,11 @@ func (s *Server) reported(ctx context.Context, a im.Account, r *petrelv1.ReportR
 	if err != nil || n == 0 {
 		return &storepb.ReportContext{}, err
 	}
-	return keep(messages)
+	kept, err := keep(messages)
+	if page.More {
+		kept.LeftOut += uint32(messages[0].Seq - after - 1)
+	}
+	return kept, err
 }
 
 // reportable tells whether m is the message with a seq, and has or had a body that its reader sees.
@@ -116,7 +120,7 @@ func hasBody(m *petrelv1.Message) bool {
 	return false
 }
 
-// keep returns the copies that a report keeps: the newest ones, as many as fit.
+// keep returns the copies that a report keeps: the newest one, and as many before it as fit.
 func keep(messages []*petrelv1.Message) (*storepb.ReportContext, error) {
 	kept, bytes := &storepb.ReportContext{}, 0
 	var newest [][]byte
@@ -129,7 +133,7 @@ func keep(messages []*petrelv1.Message) (*storepb.ReportContext, error) {
 		if err != nil {
 			return nil, fmt.Errorf("copy message %d: %w", m.Seq, err)
 		}
-		if bytes += len(b); bytes > report.MaxContextBytes {
+		if bytes += len(b); bytes > report.MaxContextBytes && len(newest) > 0 {
 			kept.LeftOut = uint32(i + 1)
 			break
 		}
@@ -223,7 +227,7 @@ func (s *Server) ResolveReport(ctx context.Context, t im.Tenant,
 	case !closing && strings.TrimSpace(r.Note) == "":
 		return nil, im.Errorf(im.CodeInvalid, "the note is empty")
 	case (r.UntilMs > 0) != (r.Action == petrelv1.ReportAction_REPORT_ACTION_MUTE):
-		return nil, im.Errorf(im.CodeInvalid, "until_ms is the end of a mute")
+		return nil, im.Errorf(im.CodeInvalid, "until_ms is the end of a mute, and other actions have none")
 	}
 	if err := checkText("note", r.Note); err != nil {
 		return nil, err
@@ -233,15 +237,22 @@ func (s *Server) ResolveReport(ctx context.Context, t im.Tenant,
 		return nil, err
 	}
 	noteTarget(ctx, is)
-	if closing && is.ClosedMs > 0 {
+	key := callOf(ctx).caller.key
+	note := &storepb.ReportNote{By: cmp.Or(key.Operator, key.Name), Action: uint32(r.Action),
+		Text: strings.TrimSpace(r.Note)}
+	switch {
+	case closing && is.ClosedMs > 0 && report.ClosedBy(is, note): // a repeat, so that the audit log gets its record
+		return reportOf(is), nil
+	case closing && is.ClosedMs > 0:
 		return nil, report.Closed(is)
 	}
 	if err := s.act(ctx, t, is, r); err != nil {
 		return nil, err
 	}
-	key := callOf(ctx).caller.key
-	done, err := s.o.Reports.Note(ctx, t, r.Report, &storepb.ReportNote{By: cmp.Or(key.Operator, key.Name),
-		Action: uint32(r.Action), Text: strings.TrimSpace(r.Note)}, closing)
+	done, err := s.o.Reports.Note(ctx, t, r.Report, note, closing)
+	if im.CodeOf(err) == im.CodeReportClosed && r.Action > petrelv1.ReportAction_REPORT_ACTION_DISMISS {
+		done, err = s.o.Reports.Note(ctx, t, r.Report, note, false) // somebody has closed it; the action is done
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +276,8 @@ func (s *Server) act(ctx context.Context, t im.Tenant, is report.Report, r *petr
 		}
 	case petrelv1.ReportAction_REPORT_ACTION_MUTE:
 		if err = s.coversUsers(ctx); err == nil {
-			_, err = s.MuteUser(ctx, a, &petrelv1.MuteUserRequest{UntilMs: r.UntilMs, RequestId: request})
+			_, err = s.MuteUser(ctx, a, &petrelv1.MuteUserRequest{UntilMs: r.UntilMs,
+				RequestId: fmt.Sprintf("%s:%d", request, r.UntilMs)})
 		}
 	case petrelv1.ReportAction_REPORT_ACTION_DISABLE:
 		if err = s.coversUsers(ctx); err == nil {

@@ -44,6 +44,7 @@ func TestSettledCodesAreThese(t *testing.T) {
 	want := map[Code]bool{
 		CodeConflict: true, CodeNotMember: true, CodeNoConversation: true, CodeNoUser: true, CodeForbidden: true,
 		CodeInvalid: true, CodeTooLarge: true, CodeUnsupported: true, CodeNoTarget: true, CodeTooLate: true, CodeFrozen: true,
+		CodeMuted: true,
 	}
 	got := map[Code]bool{}
 	for code, i := range catalogue {

@@ -4,6 +4,7 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -173,11 +174,22 @@ func (rs *Reports) Note(ctx context.Context, t im.Tenant, number uint64, note *s
 
 // Closed is the refusal of an action on a closed report.
 func Closed(r Report) error {
-	by := ""
-	if n := len(r.Notes); n > 0 {
-		by = r.Notes[n-1].By
+	return im.Errorf(im.CodeReportClosed, "report %d was closed by %s", r.Number, closingNote(r).GetBy())
+}
+
+// ClosedBy reports whether the note of an operator has closed a report.
+func ClosedBy(r Report, note *storepb.ReportNote) bool {
+	n := closingNote(r)
+	return n.GetBy() == note.By && n.GetAction() == note.Action && n.GetText() == note.Text
+}
+
+func closingNote(r Report) *storepb.ReportNote {
+	for _, n := range r.Notes {
+		if n.TimeMs == r.ClosedMs && n.Action == r.Action {
+			return n
+		}
 	}
-	return im.Errorf(im.CodeReportClosed, "report %d was closed by %s", r.Number, by)
+	return nil
 }
 
 // Sweep deletes closed reports of a tenant that are too old or too many. Spec: P-14.22.
@@ -210,24 +222,28 @@ const sweepAtOnce = 100
 func (rs *Reports) dropOldest(ctx context.Context, c *change) (n int, err error) {
 	old := uint64(max(0, rs.now().Add(-keptClosed).UnixMilli()))
 	var numbers []uint64
+	var keys [][]byte
 	err = rs.store.Records(ctx, store.Reports, c.tenant, []byte{keyClosed}, func(k, _ []byte) bool {
 		surplus := c.counts.Closed > maxClosed+uint64(len(numbers))
 		if len(k) != 17 || !surplus && binary.BigEndian.Uint64(k[1:]) > old {
 			return false
 		}
-		numbers = append(numbers, binary.BigEndian.Uint64(k[9:]))
+		numbers, keys = append(numbers, binary.BigEndian.Uint64(k[9:])), append(keys, bytes.Clone(k))
 		return len(numbers) < sweepAtOnce
 	})
 	if err != nil {
 		return 0, err
 	}
-	for _, n := range numbers {
+	for i, n := range numbers {
+		gone := [][]byte{key(keyReport, n), key(keyContext, n), keys[i]}
 		r, err := c.report(ctx, n)
-		if err != nil {
+		switch {
+		case err == nil:
+			gone = append(gone, userKey(keyUser, r.User, n), userKey(keyBy, r.Reporter, n))
+		case im.CodeOf(err) != im.CodeNoReport: // else damage has taken the record
 			return 0, err
 		}
-		for _, k := range [][]byte{key(keyReport, n), key(keyContext, n), closedKey(r), userKey(keyUser, r.User, n),
-			userKey(keyBy, r.Reporter, n)} {
+		for _, k := range gone {
 			c.Put(store.Reports, c.tenant, k, nil)
 		}
 		c.counts.Closed--

@@ -227,7 +227,7 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	l, err := us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, source(provider), im.CodeBadCredentials,
 		func(u *storepb.User) bool { return said.Precedes(u.RevokedMs) }, func(u *storepb.User) error {
 			restored, err := us.mayLogIn(u, restore)
-			if renamed = restored; said.Name != "" && said.Name != u.DisplayName {
+			if renamed = restored; said.Name != "" && said.Name != u.DisplayName && u.MutedMs <= us.nowMs() {
 				u.DisplayName, renamed = said.Name, true
 			}
 			return err

@@ -11,14 +11,14 @@ import (
 // maxMute is the longest mute: a refusal tells the rest of it in 32 bits of milliseconds.
 const maxMute = 40 * 24 * time.Hour
 
-// Mute lets a user write nothing until a time in Unix milliseconds; a past one or 0 ends that. All nodes recheck
+// Mute lets a user write nothing until a time in Unix milliseconds; 0 ends that. All nodes recheck
 // the sessions of the user, and learn it by that. Codes: invalid, no_user. Spec: P-14.24.
 func (us *Users) Mute(ctx context.Context, a im.Account, untilMs uint64) (Info, error) {
 	if untilMs > us.nowMs()+uint64(maxMute.Milliseconds()) {
 		return Info{}, im.Errorf(im.CodeInvalid, "a mute lasts at most %d days", maxMute/(24*time.Hour))
 	}
-	if untilMs <= us.nowMs() {
-		untilMs = 0
+	if untilMs > 0 && untilMs <= us.nowMs() {
+		return Info{}, im.Errorf(im.CodeInvalid, "the end of the mute is over: it is in Unix milliseconds, and 0 ends a mute")
 	}
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.MutedMs, c.ends = untilMs, a

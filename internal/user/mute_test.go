@@ -32,6 +32,8 @@ func TestStandingTellsOfAMute(t *testing.T) {
 	tokens = append(tokens, w.mint("alice", user.DeviceRef{ID: "laptop", Kind: "desktop"}).Access)
 	wants("after another login", until)
 	_, err = w.users.Mute(ctx, alice, uint64(w.now.UnixMilli()))
+	w.wantCode("an end that is over", err, im.CodeInvalid)
+	_, err = w.users.Mute(ctx, alice, 0)
 	w.no(err)
 	wants("ended", 0)
 	_, err = w.users.Mute(ctx, alice, uint64(w.now.Add(40*24*time.Hour+time.Millisecond).UnixMilli()))

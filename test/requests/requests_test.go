@@ -195,6 +195,8 @@ var elsewhere = map[string]string{
 	accounts + "RenameDevice":           "a write of one record, as UpdateAccount",
 	accounts + "RevokeDevice":           "ends the login that asks",
 	accounts + "Logout":                 "the same",
+	accounts + "DeleteAccount":          "once in the life of an account; a check of the password, as Login",
+	accounts + "Report":                 "20 in a day: a page of at most 21 messages, as GetHistory, and a write of a few records",
 	conversations + "LeaveGroup":        "ends what is measured; a change of one member, as SetRole",
 	conversations + "TransferOwnership": "a change of two members, as SetRole",
 	conversations + "DissolveGroup":     "once in the life of a group",

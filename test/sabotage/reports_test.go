@@ -10,13 +10,13 @@ var reportRules = []rule{
 	{
 		name:    "report-without-copies",
 		holds:   "a recall takes nothing from what a report keeps",
-		patches: []patch{{"internal/api/reports.go", `	return keep(messages)`, `	return keep(nil)`}},
+		patches: []patch{{"internal/api/reports.go", `kept, err := keep(messages)`, `kept, err := keep(nil)`}},
 		guards:  []guard{{"internal/api", "^TestAReportIsClosedOnce$"}},
 	},
 	{
 		name:    "report-keeps-too-much",
 		holds:   "the copies of a report are bounded",
-		patches: []patch{{"internal/api/reports.go", `bytes > report.MaxContextBytes {`, `bytes > 100*report.MaxContextBytes {`}},
+		patches: []patch{{"internal/api/reports.go", `bytes > report.MaxContextBytes &&`, `bytes > 100*report.MaxContextBytes &&`}},
 		guards:  []guard{{"internal/api", "^TestAReportIsBounded$"}},
 	},
 	{
@@ -34,7 +34,7 @@ var reportRules = []rule{
 	{
 		name:    "resolve-twice",
 		holds:   "nothing is done about a report that is closed",
-		patches: []patch{{"internal/api/reports.go", `if closing && is.ClosedMs > 0 {`, `if false {`}},
+		patches: []patch{{"internal/api/reports.go", `case closing && is.ClosedMs > 0:`, `case false:`}},
 		guards:  []guard{{"internal/api", "^TestAReportIsClosedOnce$"}},
 	},
 	{
@@ -52,7 +52,7 @@ var reportRules = []rule{
 	{
 		name:    "keep-reports-for-ever",
 		holds:   "a closed report goes after 90 days, with what it keeps",
-		patches: []patch{{"internal/report/report.go", `key(keyReport, n), key(keyContext, n), closedKey(r)`, `key(keyReport, n), closedKey(r)`}},
+		patches: []patch{{"internal/report/report.go", `key(keyReport, n), key(keyContext, n), keys[i]`, `key(keyReport, n), keys[i]`}},
 		guards:  []guard{{"internal/report", "^TestClosedReportsGo$"}},
 	},
 	{
@@ -98,5 +98,32 @@ var reportRules = []rule{
 		holds:   "after seven days nobody takes the deletion back by a login",
 		patches: []patch{{"internal/user/leave.go", `	case u.Disabled, left < 0 || left == 0 && u.LeavingMs > 0:`, `	case u.Disabled:`}},
 		guards:  []guard{{"internal/user", "^TestAUserWhoLeftComesBackInTime$"}},
+	},
+	{
+		name:    "report-from-below",
+		holds:   "a message is reported, whatever stands before it",
+		patches: []patch{{"internal/api/reports.go", `Before: r.Seq + 1, Limit`, `Limit`}},
+		guards:  []guard{{"internal/api", "^TestAMessageAfterLargeOnesIsReported$"}},
+	},
+	{
+		name:    "mute-in-seconds",
+		holds:   "the end of a mute is not over",
+		patches: []patch{{"internal/user/mute.go", `if untilMs > 0 && untilMs <= us.nowMs() {`, `if false {`}},
+		guards:  []guard{{"internal/api", "^TestAMuteByAReportIsRepeated$"}},
+	},
+	{
+		name:    "decide-twice-as-another",
+		holds:   "a repeat of the decision that has closed a report is answered",
+		patches: []patch{{"internal/api/reports.go", `case closing && is.ClosedMs > 0 && report.ClosedBy(is, note):`, `case closing && is.ClosedMs > 0 && report.ClosedBy(is, note) && false:`}},
+		guards:  []guard{{"internal/api", "^TestAnActionOnAClosedReportIsNotLost$"}},
+	},
+	{
+		name:  "muted-repeats",
+		holds: "the repeat of a request from before a mute has its answer",
+		patches: []patch{{"internal/api/groups.go", `	if len(m.Users) > maxGroupUsers {`, `	if err := s.users.CheckMuted(identity(ctx)); err != nil {
+		return nil, err
+	}
+	if len(m.Users) > maxGroupUsers {`}},
+		guards: []guard{{"internal/api", "^TestARepeatFromBeforeAMuteHasItsAnswer$"}},
 	},
 }
