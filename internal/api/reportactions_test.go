@@ -27,8 +27,13 @@ func TestAMessageAfterLargeOnesIsReported(t *testing.T) {
 		w := newContactsWorld(t, "alice", "bob")
 		w.t = t
 		g := w.group("", "g", "alice", "bob").Conv
-		for i := range 80 {
-			_, err := w.sendAs("alice", &petrelv1.Send{Conv: g, ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: strings.Repeat("x", 900)}})
+		var mentions []string
+		for i := range 50 {
+			mentions = append(mentions, fmt.Sprintf("%02d%s", i, strings.Repeat("m", 60)))
+		}
+		for i := range 80 { // 21 of them are more than a page of history
+			_, err := w.sendAs("alice", &petrelv1.Send{Conv: g, ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: strings.Repeat("x", 900)},
+				Rel: &petrelv1.Relations{Mentions: mentions}})
 			w.must(err)
 		}
 		_, err := w.admin.SetReportRules(t.Context(), connect.NewRequest(&petrelv1.SetReportRulesRequest{Context: 20}))
