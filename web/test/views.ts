@@ -393,7 +393,7 @@ export function viewsOf(server: Server, world: World, bob: Person, shop: Shop): 
     },
     'logout': async ({ p, to }) => {
       await to('alice/settings')
-      await p.locator('.settings .row-danger').click()
+      await p.locator('.settings .row-danger').first().click()
     },
     'loading': async (s) => { // the first time, when nothing has come from the server yet
       s.wire.cut()

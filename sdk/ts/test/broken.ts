@@ -83,7 +83,7 @@ export const broken: readonly Broken[] = [
   { clause: 'S-12.9', file: 'outbox.ts', old: 'if (peer) s = {', new: 'if (peer === \'nobody\') s = {', vector: 'a direct conversation has one queue' },
   { clause: 'S-13.1', file: 'send.ts', old: 'if (m) takeEntry(c, v, m)', new: 'if (m) {}', vector: 'an ack makes an entry of the message' },
   { clause: 'S-13.2', file: 'send.ts', old: 'if (before === undefined) return undefined\nreturn { ...m, counted: counts(m) ? before + 1 : before }', new: 'return { ...m, counted: 1 + (before ?? 0) }', vector: 'a count that nobody told is read and not guessed' },
-  { clause: 'S-13.3', file: 'outbox.ts', old: 'if (!o || !isFailed(o)) return', new: 'if (!o) return', vector: 'a rejected message is shown until it is discarded' },
+  { clause: 'S-13.3', file: 'outbox.ts', old: "if (!o || !isFailed(o) && (o.tried || o.lane.busy > 0 || o.error?.code !== 'rate_limited')) return", new: 'if (!o) return', vector: 'a rejected message is shown until it is discarded' },
   { clause: 'S-13.3', file: 'send.ts', old: 'if (o.tried) settle(c, o, \'unknowable\')', new: 'if (o.tried) settle(c, o, \'rejected\', why)', vector: 'a refusal does not speak for an attempt that was never answered' },
   { clause: 'S-13.3', file: 'send.ts', old: 'o.tried ||= e.code !== \'rate_limited\'', new: 'o.tried = true', vector: 'after a refusal of the moment the next answer speaks for the message' },
   { clause: 'S-13.4', file: 'send.ts', old: 'l.fails++', new: '', vector: 'what is not decided is sent again later and later' },
