@@ -80,7 +80,7 @@ describe('reports and deleted accounts', { timeout: suiteMs, concurrency: 2 }, (
     await p.page.getByText('The account is deleted.').waitFor()
     await finn.page.getByRole('heading', { name: 'Deleted account' }).first().waitFor()
     await fill(p, { 'User name': user, Password: `the password of ${user}` }, 'Log in')
-    await p.page.getByText('You have deleted this account.').waitFor()
+    await p.page.getByText('You have deleted this account').waitFor()
     await p.press('Keep the account')
     await p.ready()
     await finn.page.getByRole('heading', { name: 'Eva Example' }).first().waitFor()

@@ -1,4 +1,4 @@
-import type { Client, Conversation, Message, Outgoing } from '@petrel-im/sdk'
+import type { Message, Outgoing } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
@@ -35,6 +35,8 @@ const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
 const loadFirst = () => import('../parts.js').then((m) => m.FirstMessagesLine)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
+const answerMs = 20_000 // a refusal for so long means that messages wait for an answer. P-14.11
+
 type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'waiting'; readonly outgoing: Outgoing; readonly at: MenuPlace } | { readonly kind: 'forward' | 'react' | 'reacted' | 'read' | 'recall' | 'hide' | 'report'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** The view of a conversation: by its id, or the direct one with a user, even before its first message. */
@@ -48,7 +50,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const v = useChat(conv, peer)
   const pending = usePendingOf(conv, peer)
   const refused = usePutOff(pending)
-  const putOff = refused === 'rate_limited' && v && isUnanswered(client, v, session.user) ? 'unanswered' : refused
+  const putOff = refused === 'rate_limited' && pending.some((o) => (o.error?.retryAfterMs ?? 0) >= answerMs) ? 'unanswered' : refused
   const { state, synced } = useStatus()
   const [intent, setIntent] = useState<Intent>(undefined)
   const [threadIntent, setThreadIntent] = useState<Intent>(undefined)
@@ -162,11 +164,6 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
 }
 
 function ignore(): void {}
-
-/** Whether the other user of a direct conversation has not written in it. */
-function isUnanswered(client: Client, v: Conversation, user: string): boolean {
-  return v.kind === 'direct' && client.messages(v.id).every((m) => m.from === user)
-}
 
 /** Whether a message belongs to the open thread: as its root, or as an answer. */
 function isOfThread(m: Message, root: number): boolean {
