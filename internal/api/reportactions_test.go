@@ -20,8 +20,8 @@ func (w *contactsWorld) reports(user, body string) im.Code {
 // inMs is a time in Unix milliseconds after d.
 func inMs(d time.Duration) uint64 { return uint64(time.Now().Add(d).UnixMilli()) }
 
-// What GetHistory shows is reported, whatever stands before it: a page of history is bounded, so it is read down from the
-// message. Spec: P-14.21.
+// A user reports any message that GetHistory shows, whatever stands before it: a page of history is bounded, so the
+// server reads down from the message. Spec: P-14.21.
 func TestAMessageAfterLargeOnesIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContactsWorld(t, "alice", "bob")

@@ -26,14 +26,7 @@ func (w *world) contactOf(u, other im.User) string {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	var own, theirs *storepb.Side
-	for _, s := range rec.GetSides() {
-		if s.User == string(u) {
-			own = s
-		} else {
-			theirs = s
-		}
-	}
+	own, theirs := conv.SidesOf(rec, u)
 	c := conv.ContactOf(own, theirs)
 	var all []string
 	for _, x := range []struct {

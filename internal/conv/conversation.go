@@ -105,16 +105,7 @@ func (i *info) blockOf(u im.User) *storepb.Block {
 }
 
 // sides returns the side of u in the record, and that of the other user; nil: there is none.
-func (i *info) sides(u im.User) (own, other *storepb.Side) {
-	for _, s := range i.record.GetSides() {
-		if s.User == string(u) {
-			own = s
-		} else {
-			other = s
-		}
-	}
-	return own, other
-}
+func (i *info) sides(u im.User) (own, other *storepb.Side) { return SidesOf(i.record, u) }
 
 // isApart reports whether first messages of one of the users wait or are withheld. The users exchange nothing then.
 func (i *info) isApart() bool {

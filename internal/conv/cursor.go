@@ -346,8 +346,8 @@ func (cu *cursors) sendDirect(c *conv, in *info, moved []cursorWrite) {
 	}
 }
 
-// sendApart sends the receipt of a user who reads without showing it: to their own devices where they are, and to the
-// others, if show is set and it has changed, what these see.
+// sendApart sends the receipts of a private reader: the real cursors to the reader's own devices, and to the others the
+// shown ones, if show is set and these have moved.
 func (cu *cursors) sendApart(c *conv, f *cursorWrite, to []im.User, show bool) {
 	cu.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
 	if is := f.to.shown(); show && !is.same(f.was.shown()) {

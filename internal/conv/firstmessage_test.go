@@ -114,22 +114,18 @@ func (w *world) firstOf(u, other im.User) string {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	for i, s := range rec.GetSides() {
-		if s.User != string(u) {
-			continue
-		}
-		switch c := conv.ContactOf(s, rec.Sides[1-i]); {
-		case c.MessagesRefused:
-			return "refused"
-		case c.MessagesMs > 0:
-			return "wait"
-		}
+	own, theirs := conv.SidesOf(rec, u)
+	switch c := conv.ContactOf(own, theirs); {
+	case c.MessagesRefused:
+		return "refused"
+	case c.MessagesMs > 0:
+		return "wait"
 	}
 	return ""
 }
 
-// Who writes first cannot tell somebody who says nothing from somebody who has not accepted the messages, has refused
-// them, gets none, or blocks the writer. Spec: P-14.12.
+// The writer of first messages cannot tell a silent user from one who has not accepted them, has refused them, gets none,
+// or blocks the writer. Spec: P-14.12.
 func TestAWriterCannotTellWhatBecameOfFirstMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(10) {
@@ -219,8 +215,8 @@ func (w *world) actAsStranger(which, step int) {
 	synctest.Wait()
 }
 
-// Who accepts messages without a word shows the writer nothing by that: no receipt of what was read before, also
-// while they block the writer. Spec: P-14.13.
+// An acceptance without a word shows the writer nothing: no receipt of earlier reads, also while the other user blocks
+// the writer. Spec: P-14.13.
 func TestAnAcceptanceWithoutAWordShowsNothing(t *testing.T) {
 	for _, acts := range []string{"bob hear", "bob ignore, bob hear", "bob ask, bob withdraw", "bob block, bob hear"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -29,8 +29,8 @@ func (w *world) moves(key im.Key, u im.User, delivered, read im.Seq, private boo
 	synctest.Wait()
 }
 
-// Who reads without showing it is seen where they were when that began, and what their client says of delivery. Spec:
-// P-14.14.
+// Others see the cursors of a private reader where they stood when that began, and what the client says itself of
+// delivery. Spec: P-14.14.
 func TestPrivateReadingShowsNothing(t *testing.T) {
 	for name, group := range map[string]bool{"direct": false, "group": true} {
 		t.Run(name, func(t *testing.T) {

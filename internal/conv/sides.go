@@ -33,6 +33,19 @@ func cloneOfPair(rec *storepb.Conversation, users []string) *storepb.Conversatio
 	return proto.CloneOf(rec)
 }
 
+// SidesOf returns the side of a user in the record of a direct conversation, which may be nil, and that of the other
+// user; nil: there is none.
+func SidesOf(rec *storepb.Conversation, u im.User) (own, other *storepb.Side) {
+	for _, s := range rec.GetSides() {
+		if s.User == string(u) {
+			own = s
+		} else {
+			other = s
+		}
+	}
+	return own, other
+}
+
 func sideOfUser(rec *storepb.Conversation, user string) *storepb.Side {
 	for _, s := range rec.GetSides() {
 		if s.User == user {
@@ -91,7 +104,7 @@ func isWithin(d time.Duration, since, now uint64) bool {
 	return since > 0 && now < since+uint64(d.Milliseconds())
 }
 
-// What becomes of first messages. The numbers are those of petrel.v1.FirstMessages, and stored.
+// These constants say what becomes of first messages. The numbers are those of petrel.v1.FirstMessages, and stored.
 const (
 	FirstOpen   = 1 // they come as all others
 	FirstWaits  = 2 // they wait until the user accepts them

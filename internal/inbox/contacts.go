@@ -143,14 +143,7 @@ func (y *Syncer) Contact(ctx context.Context, a im.Account, other im.User) (*pet
 	if err != nil {
 		return nil, err
 	}
-	var own, theirs *storepb.Side
-	for _, s := range rec.GetSides() {
-		if s.User == string(a.User) {
-			own = s
-		} else {
-			theirs = s
-		}
-	}
+	own, theirs := conv.SidesOf(rec, a.User)
 	c := conv.ContactOf(own, theirs)
 	c.User = string(other)
 	return c, nil
