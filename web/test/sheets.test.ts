@@ -83,6 +83,7 @@ describe('sheets on a phone', { timeout: suiteMs, concurrency: 3 }, () => {
     await rest(all, 'message 9')
     await p.page.getByRole('menuitem', { name: 'React with another emoji' }).tap()
     const dialog = p.page.getByRole('dialog', { name: 'React', exact: true })
+    await dialog.evaluate((e) => Promise.all(e.getAnimations().map((a) => a.finished))) // it slides up
     const place = await dialog.boundingBox()
     assert.ok(place && place.width === size.width && Math.round(place.y + place.height) === size.height, JSON.stringify(place))
     await pull(devtools, place.y + 12, 200)
