@@ -72,6 +72,17 @@ func (s *Server) SetFirstMessages(ctx context.Context, r *petrelv1.SetFirstMessa
 	return s.ownAccount(ctx, a, i, p, err)
 }
 
+// SetPrivateReading sets whether others learn how far the caller has read. Spec: P-14.14.
+func (s *Server) SetPrivateReading(ctx context.Context,
+	r *petrelv1.SetPrivateReadingRequest) (*petrelv1.Account, error) {
+	a := identity(ctx).Account
+	i, p, err := s.users.SetPrivateReading(ctx, a, r.Private)
+	if err == nil {
+		err = s.o.Announce(ctx, a, i.Standing)
+	}
+	return s.ownAccount(ctx, a, i, p, err)
+}
+
 // ownAccount returns the caller's account, with the fields that others do not see.
 func (s *Server) ownAccount(ctx context.Context, a im.Account, i user.Info, p user.Profile,
 	err error) (*petrelv1.Account, error) {
@@ -83,6 +94,7 @@ func (s *Server) ownAccount(ctx context.Context, a im.Account, i user.Info, p us
 	if err != nil {
 		return nil, err
 	}
+	res.PrivateReading = i.Standing.PrivateReading
 	res.FirstMessages, res.FirstMessagesDefault = petrelv1.FirstMessages(i.First), petrelv1.FirstMessages(rule)
 	res.AddPolicy, res.ForwardPolicy, res.PresencePolicy = petrelv1.AddPolicy(i.AddPolicy),
 		petrelv1.ForwardPolicy(i.Forwards), petrelv1.PresencePolicy(i.Presence)

@@ -176,7 +176,7 @@ func (w *world) serve() {
 		Reports:     report.New(w.store, nil),
 		Audit:       w.audit,
 		CloseUser:   func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
-		MuteUser:    func(context.Context, im.Account, uint64) error { return nil },
+		Announce:    func(context.Context, im.Account, im.Standing) error { return nil },
 		UserChanged: func(im.Account) {},
 		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
 			if code == im.CodeReplaced {

@@ -60,24 +60,24 @@ func (s *Server) GetHistory(ctx context.Context, r *petrelv1.GetHistory) (*petre
 // Sync returns the changes since a token. It does not end the lag of a session: only a sync of that session does.
 // Spec: P-6.2.
 func (s *Server) Sync(ctx context.Context, r *petrelv1.Sync) (*petrelv1.SyncPage, error) {
-	a := identity(ctx).Account
-	return s.o.Inbox.Sync(ctx, a, r.Token,
+	id := identity(ctx)
+	return s.o.Inbox.Sync(ctx, id.Account, r.Token,
 		inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Newest, conv.MaxPage)), Refs: true, Notes: true,
-			Mentions: true}, Personal: true, Profiles: true})
+			Mentions: true}, Personal: true, Profiles: true, NoReceipts: id.PrivateReading})
 }
 
 // MoveCursor moves the caller's cursors. Spec: P-8.6.
 func (s *Server) MoveCursor(ctx context.Context, a im.Account, key im.Key,
 	r *petrelv1.MoveCursor) (*petrelv1.CursorMoved, error) {
 	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor,
-		&convpb.MoveCursor{Delivered: r.Delivered, Read: r.Read, Mentions: true})
+		&convpb.MoveCursor{Delivered: r.Delivered, Read: r.Read, Mentions: true, Private: identity(ctx).PrivateReading})
 	return moved, err
 }
 
 // ListReceipts returns the cursors of the members of a conversation. Spec: P-8.6.
 func (s *Server) ListReceipts(ctx context.Context, a im.Account, key im.Key,
 	r *petrelv1.ListReceiptsRequest) (*petrelv1.ListReceiptsResponse, error) {
-	q := &convpb.ListReceipts{After: r.After, Limit: r.Limit}
+	q := &convpb.ListReceipts{After: r.After, Limit: r.Limit, Own: identity(ctx).PrivateReading}
 	list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, q)
 	return &petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts(), More: list.GetNext() != "",
 		Next: list.GetNext()}, err

@@ -86,6 +86,8 @@ var table = map[string]method{
 		repeat: recorded, paced: true},
 	"petrel.v1.AccountService/SetFirstMessages": {serve: unary((*Server).SetFirstMessages), access: aUser,
 		repeat: recorded, paced: true},
+	"petrel.v1.AccountService/SetPrivateReading": {serve: unary((*Server).SetPrivateReading), access: aUser,
+		repeat: recorded, paced: true},
 	"petrel.v1.AccountService/ChangePassword": {serve: unary((*Server).ChangePassword), access: aUser,
 		repeat: recorded, trace: lazily},
 	"petrel.v1.AccountService/ListDevices": {serve: unary((*Server).ListDevices), access: aUser},

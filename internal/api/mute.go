@@ -28,13 +28,14 @@ func (s *Server) MuteUser(ctx context.Context, a im.Account, r *petrelv1.MuteUse
 	if err != nil {
 		return nil, err
 	}
-	if err := s.o.MuteUser(ctx, a, now.MutedMs); err != nil {
+	if err := s.o.Announce(ctx, a, now.Standing); err != nil {
 		return nil, err
 	}
-	recordChange(ctx, "muted_until_ms", strconv.FormatUint(was.MutedMs, 10), strconv.FormatUint(now.MutedMs, 10))
+	before, until := was.Standing.MutedMs, now.Standing.MutedMs
+	recordChange(ctx, "muted_until_ms", strconv.FormatUint(before, 10), strconv.FormatUint(until, 10))
 	value := ""
-	if now.MutedMs > 0 {
-		value = strconv.FormatUint(now.MutedMs, 10)
+	if until > 0 {
+		value = strconv.FormatUint(until, 10)
 	}
 	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{
 		Values: map[string]string{mutedUntil: value}}}}

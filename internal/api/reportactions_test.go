@@ -97,8 +97,8 @@ func TestAMuteByAReportIsRepeated(t *testing.T) {
 		w.must(mute(until))
 		u, err := w.users.Get(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "alice"})
 		w.must(err)
-		if told := string(w.curl("AccountService", "GetSettings", "Bearer "+w.tokens["alice"], `{}`).body); u.MutedMs != until || !strings.Contains(told, fmt.Sprint(until)) {
-			t.Errorf("muted until %d, want %d; devices are told %s", u.MutedMs, until, told)
+		if told := string(w.curl("AccountService", "GetSettings", "Bearer "+w.tokens["alice"], `{}`).body); u.Standing.MutedMs != until || !strings.Contains(told, fmt.Sprint(until)) {
+			t.Errorf("muted until %d, want %d; devices are told %s", u.Standing.MutedMs, until, told)
 		}
 	})
 }

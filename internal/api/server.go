@@ -56,7 +56,7 @@ type Options struct {
 	Shared bool
 
 	CloseUser func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions, returns how many
-	MuteUser  func(context.Context, im.Account, uint64) error         // tells sessions until when their user is muted
+	Announce  func(context.Context, im.Account, im.Standing) error    // tells sessions what holds for them
 	// called when a user's profile has changed, or who may see that they are online
 	UserChanged func(im.Account)
 	// ends a device's sessions; device "": those without a device

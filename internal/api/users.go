@@ -163,5 +163,5 @@ func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err
 func userInfo(i user.Info) *petrelv1.UserInfo {
 	return &petrelv1.UserInfo{User: string(i.User), DisplayName: i.DisplayName,
 		CreatedMs: uint64(i.Created.UnixMilli()), Disabled: i.Disabled, HasPassword: i.HasPassword, Source: i.Source,
-		Linked: i.Linked, MutedUntilMs: i.MutedMs, LeavingMs: i.LeavingMs}
+		Linked: i.Linked, MutedUntilMs: i.Standing.MutedMs, LeavingMs: i.LeavingMs}
 }

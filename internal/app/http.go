@@ -36,7 +36,7 @@ func (a *App) newAPI() *api.Server {
 		Inbox: a.sync, Reports: report.New(a.store.Store, nil),
 		Reads: a.reads, Calls: a.calls, Pace: a.pace, Turns: a.turns, Stored: a.stored,
 		Audit:     a.audit,
-		CloseUser: a.hub.CloseUser, MuteUser: a.hub.MuteUser, CloseDevice: a.hub.CloseDevice,
+		CloseUser: a.hub.CloseUser, Announce: a.hub.Announce, CloseDevice: a.hub.CloseDevice,
 		Sessions:    a.hub.SessionsOf,
 		UserChanged: a.presence.UserChanged, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },

@@ -8,6 +8,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // CursorOf returns a user's durable cursor. It looks into memory before and after the read of the store: a
@@ -61,7 +62,8 @@ const MaxReceiptPage = 500
 // moved or whose cursors the asking user may not see. A page covers q.Limit members, or fewer if there are former
 // members among them. A q.Limit of 0 or above MaxReceiptPage means MaxReceiptPage. Next is the last member that
 // the page covers; it is empty on the last page. In a conversation with more than MaxReceipts members it has only
-// read cursors. Codes: no_conversation, not_member (of a former member). Spec: P-8.6.
+// read cursors. With q.Own it has the cursors of the asking user alone. Codes: no_conversation, not_member (of a
+// former member). Spec: P-8.6, P-14.14.
 func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipts) (*convpb.Receipts, error) {
 	c, _, in, end, err := cu.reader.enterAsMember(ctx, by)
 	if err != nil {
@@ -71,6 +73,13 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipt
 	limit := int(q.Limit)
 	if limit == 0 || limit > MaxReceiptPage {
 		limit = MaxReceiptPage
+	}
+	if q.Own {
+		at, err := cu.CursorOf(ctx, by.Conv, by.User)
+		if err != nil || at.Delivered == 0 {
+			return &convpb.Receipts{}, err
+		}
+		return &convpb.Receipts{Receipts: []*petrelv1.Receipt{at.receipt(c.id, by.User)}}, nil
 	}
 	before, page, more := in.members.page(im.User(q.After), limit)
 	places, err := cu.placesOf(ctx, c, before, page)

@@ -8,8 +8,9 @@
 // remotesend.go (frames of a delivery for them), remotereceive.go (frames from them), nodes.go with
 // remoteonline.go (which users are online there), resync.go (users who may have missed something),
 // presencepolicy.go (nodes tell each other who may see when a user is online), and sessionvalidity.go
-// with unconfirmed.go (a session gets nothing while nobody knows whether it is valid). inspect.go shows
-// an operator the state of an outbox.
+// with unconfirmed.go (a session gets nothing while nobody knows whether it is valid). standing.go knows
+// whether the user of a session is muted or reads privately. inspect.go shows an operator the state of an
+// outbox.
 //
 // The package owns the online table and the bytes that wait for each connection. It may not know the
 // meaning of an entry, the members, or the owner of a conversation: its callers name the recipients. It

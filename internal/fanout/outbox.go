@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -29,6 +30,8 @@ type Outbox struct {
 	// user's tokens.
 	Login uint64
 	ID    uint64 // set by Table.Enter; no other outbox of the table has it
+
+	standing atomic.Uint64 // of the user; see Standing
 
 	// The capabilities in the client's hello. Set with Account. Spec: P-2.6.
 	Receipts  bool // capability cursor

@@ -45,12 +45,19 @@ func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 			if !o.Receipts || len(receipts) == 1 && slices.Contains(receipts[0].Origins, Asker{ID: o.ID}) {
 				continue
 			}
+			own := slices.IndexFunc(receipts, func(r Receipt) bool { return r.User == string(u) })
+			if o.Standing().PrivateReading { // sees the own one alone. Spec: P-14.14
+				if own >= 0 {
+					b := wire.AppendFrame(nil, o.enc, receiptsFrame(receipts[own:own+1]))
+					o.pushReceipts(b, key.Conv, true, &f.wakeUps)
+				}
+				continue
+			}
 			i := o.enc.Index()
 			if encoded[i] == nil {
 				encoded[i] = wire.AppendFrame(nil, o.enc, receiptsFrame(receipts))
 			}
-			own := slices.ContainsFunc(receipts, func(r Receipt) bool { return r.User == string(u) })
-			o.pushReceipts(encoded[i], key.Conv, own, &f.wakeUps)
+			o.pushReceipts(encoded[i], key.Conv, own >= 0, &f.wakeUps)
 		}
 	}
 	if batch != nil {

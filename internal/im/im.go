@@ -1,8 +1,8 @@
 // Package im is the vocabulary of Petrel: the identifiers and numbers that every other package uses, and the
 // errors that a client may see.
 //
-// Read im.go for the identifiers, deriveids.go for those that are derived, then errors.go and displaytext.go. The
-// file codes_gen.go is generated from proto/errors.yaml.
+// Read im.go for the identifiers, deriveids.go for those that are derived, then standing.go, errors.go and
+// displaytext.go. The file codes_gen.go is generated from proto/errors.yaml.
 //
 // The package imports nothing but the standard library. So it may not know how frames, rows or keys are encoded.
 package im

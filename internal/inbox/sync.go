@@ -47,9 +47,10 @@ const pageBytes = 64 << 10
 
 // Wants are the parts of a sync that a client wants beside its conversations.
 type Wants struct {
-	Newest   conv.Newest // messages of each
-	Personal bool        // settings of the user
-	Profiles bool        // versions of the profiles of peers
+	Newest     conv.Newest // messages of each
+	Personal   bool        // settings of the user
+	Profiles   bool        // versions of the profiles of peers
+	NoReceipts bool        // the cursors of peers are left out. Spec: P-14.14
 }
 
 // Sync lists the conversations of a user that changed since token, and the other parts that the client wants. The
@@ -85,6 +86,11 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
 		page = &p.page
 		if told {
 			err = p.fill(ctx)
+		}
+		if wants.NoReceipts {
+			for _, c := range p.page.Convs {
+				c.PeerReceipt = nil
+			}
 		}
 		if err == nil && wants.Profiles && y.Profiles != nil {
 			err = p.profiles(ctx)

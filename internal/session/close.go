@@ -21,7 +21,8 @@ const answerTimeout = 2 * time.Second
 // The requests of a node to all nodes about the sessions of a user.
 var (
 	closeSessions = bus.Request[*sessionpb.Close, *sessionpb.Closed]{Subject: "session.close", Timeout: answerTimeout}
-	muteSessions  = bus.Request[*sessionpb.Mute, *sessionpb.Closed]{Subject: "session.mute", Timeout: answerTimeout}
+	tellStanding  = bus.Request[*sessionpb.Standing, *sessionpb.Closed]{
+		Subject: "session.standing", Timeout: answerTimeout}
 	countSessions = bus.Request[*sessionpb.Count, *sessionpb.Counts]{Subject: "session.count", Timeout: answerTimeout}
 )
 
@@ -34,12 +35,9 @@ func (h *Hub) Attach(b bus.Bus) {
 		})
 		return &sessionpb.Closed{Sessions: uint32(n)}, nil
 	})
-	muteSessions.Serve(b, func(_ im.Node, m *sessionpb.Mute) (*sessionpb.Closed, error) {
-		a := decodeAccount(m.Account)
-		n := len(h.table.Of(a))
-		if n > 0 {
-			h.muted.set(a, m.UntilMs)
-		}
+	tellStanding.Serve(b, func(_ im.Node, m *sessionpb.Standing) (*sessionpb.Closed, error) {
+		is := im.Standing{MutedMs: m.MutedMs, PrivateReading: m.PrivateReading}
+		n := h.table.Announce(decodeAccount(m.Account), is)
 		return &sessionpb.Closed{Sessions: uint32(n)}, nil
 	})
 	countSessions.Serve(b, func(_ im.Node, m *sessionpb.Count) (*sessionpb.Counts, error) {
@@ -117,11 +115,11 @@ func (h *Hub) CloseDevice(ctx context.Context, a im.Account, device string, code
 		Device: &sessionpb.Close_Device{Id: device, Below: below}})
 }
 
-// MuteUser tells every node that answers until when a user is muted, in Unix milliseconds; 0: the user may write.
-// The caller has made it durable; so a node that does not answer learns it by a recheck. Spec: P-14.24.
-func (h *Hub) MuteUser(ctx context.Context, a im.Account, untilMs uint64) error {
-	m := &sessionpb.Mute{Account: encodeAccount(a), UntilMs: untilMs}
-	return askAll(ctx, h, muteSessions, "mute sessions", a, m, func(*sessionpb.Closed) {})
+// Announce tells every node that answers what holds for the sessions of a user. The caller has made it durable; so
+// a node that does not answer learns it by a recheck. Spec: P-14.14, P-14.24.
+func (h *Hub) Announce(ctx context.Context, a im.Account, is im.Standing) error {
+	m := &sessionpb.Standing{Account: encodeAccount(a), MutedMs: is.MutedMs, PrivateReading: is.PrivateReading}
+	return askAll(ctx, h, tellStanding, "tell sessions", a, m, func(*sessionpb.Closed) {})
 }
 
 // SessionsOf counts the sessions of a user by device, on every node that answers. Those

@@ -26,7 +26,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.WakeUps) {
 	m := &conv.CursorMove{
 		Conv: im.Key{Tenant: s.Out.Account.Tenant, Conv: conversation}, User: s.Out.Account.User,
 		Delivered: im.Seq(f.Delivered), Read: im.Seq(f.Read), Origin: fanout.Asker{ID: s.Out.ID},
-		WantMentions: s.Out.Mentions,
+		WantMentions: s.Out.Mentions, Private: s.Out.Standing().PrivateReading,
 	}
 	m.Done = func(c conv.Cursor, err *im.Error, k *fanout.WakeUps) {
 		s.moves.Add(-1)

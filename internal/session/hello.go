@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"time"
+	"unique"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -127,7 +128,7 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 	}
 	l := s.hub.Limits()
 	who = who.Packed()
-	s.kind = who.Kind
+	s.kind = unique.Make(who.Kind)
 	s.Out.Account, s.Out.Device, s.Out.Login = who.Account, who.Device, who.Login
 	if who.Device == "" {
 		s.Out.Login = who.Epoch
@@ -145,11 +146,13 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 	}
 	// The session is in the table now, so check the token again. A revocation, or a login of
 	// another device of the same kind, first becomes durable and then reads the table. So it
-	// finds this session in the table, or this check finds it in the store. A mute does the same. Spec: P-11.4.
+	// finds this session in the table, or this check finds it in the store. A change of the standing does the same.
+	// Spec: P-11.4.
+	learn := s.Out.Asks()
 	if who, err = s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err
 	}
-	s.hub.muted.set(s.Out.Account, who.MutedMs)
+	learn(who.Standing)
 	s.phase.Store(welcomed)
 	s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)
 	s.hub.table.Wake(&s.Out, k)

@@ -8,7 +8,7 @@
 // nothing. The queues of the workers: workerqueues.go. The state that all sessions of a node share:
 // hub.go. The end of sessions whose tokens are revoked: close.go (at once, by a request to all nodes),
 // sessionrechecks.go (the store is asked about each session), revocationbarrier.go (barriers, which prove
-// that no announcement of a revocation was lost). The same ways tell who is muted: muted.go. drain.go
+// that no announcement of a revocation was lost). The same ways tell who is muted or reads privately. drain.go
 // sends clients to other nodes.
 //
 // The package owns the sessions from the hello to the end of the connection. It may not know sockets,
@@ -92,7 +92,6 @@ type Hub struct {
 
 	revocations *fanout.Revocations
 	rechecks    *rechecker
-	muted       *muted
 	barrier     *barrier // set by AttachStreams; nil: there are no other nodes
 
 	forwards forwards
@@ -153,8 +152,7 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	for _, name := range []string{"hello", "history", "sync", "focus", "call"} {
 		h.Requests[name] = &measure.Histogram{}
 	}
-	h.muted = &muted{table: t, now: o.Now}
-	h.rechecks = newRechecker(us, t, h.revocations, o.RechecksPerSecond, h.muted)
+	h.rechecks = newRechecker(us, t, h.revocations, o.RechecksPerSecond)
 	h.limits.Store(&l)
 	return h
 }

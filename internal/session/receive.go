@@ -181,7 +181,7 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 		s.refuseSend(f, origin, err, k)
 		return nil
 	}
-	send.Origin, send.MutedMs = origin, s.hub.muted.of(s.Out.Account)
+	send.Origin, send.MutedMs = origin, s.Out.Standing().MutedMs
 	if f.Rel != nil && send.Forwards() {
 		s.forwards = true
 	}

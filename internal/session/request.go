@@ -91,6 +91,6 @@ func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerF
 	newest := conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes,
 		Mentions: s.Out.Mentions}
 	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, inbox.Wants{Newest: newest, Personal: s.Out.Personal,
-		Profiles: s.Out.Profiles})
+		Profiles: s.Out.Profiles, NoReceipts: s.Out.Standing().PrivateReading})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"sync"
 	"sync/atomic"
+	"unique"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -23,11 +24,11 @@ type Session struct {
 	Out fanout.Outbox
 
 	hub       *Hub
-	kind      string       // of the device; set before the welcome
-	phase     atomic.Int32 // one of the phases below
-	requests  atomic.Int32 // requests under way
-	moves     atomic.Int32 // moves of cursors that are not answered
-	unmetered atomic.Int32 // pings and refusals that no bucket has counted yet
+	kind      unique.Handle[string] // of the device; set before the welcome. A handle is half as large as a string
+	phase     atomic.Int32          // one of the phases below
+	requests  atomic.Int32          // requests under way
+	moves     atomic.Int32          // moves of cursors that are not answered
+	unmetered atomic.Int32          // pings and refusals that no bucket has counted yet
 
 	mu      sync.Mutex // tier 3; guards the fields below
 	entered bool       // Out is in the online table
@@ -61,7 +62,10 @@ func (h *Hub) Open(enc wire.Encoding, f *fanout.Flusher) *Session {
 // Identity returns the user and the device of the session, once it is Ready.
 func (s *Session) Identity() user.Identity {
 	id := identityOf(&s.Out)
-	id.Kind, id.MutedMs = s.kind, s.hub.muted.of(s.Out.Account)
+	id.Standing = s.Out.Standing()
+	if s.kind != (unique.Handle[string]{}) {
+		id.Kind = s.kind.Value()
+	}
 	return id
 }
 

@@ -44,7 +44,6 @@ type rechecker struct {
 	table       *fanout.Table
 	revocations *fanout.Revocations
 	perSecond   int // rechecks of a sweep in a second
-	muted       *muted
 
 	due   chan struct{} // capacity 1; a token: there are accounts to recheck
 	sweep chan struct{} // capacity 1; a token: all sessions are to be rechecked
@@ -63,8 +62,8 @@ type endedSession struct {
 	at time.Time
 }
 
-func newRechecker(us *user.Users, t *fanout.Table, r *fanout.Revocations, perSecond int, m *muted) *rechecker {
-	return &rechecker{users: us, table: t, revocations: r, perSecond: perSecond, muted: m,
+func newRechecker(us *user.Users, t *fanout.Table, r *fanout.Revocations, perSecond int) *rechecker {
+	return &rechecker{users: us, table: t, revocations: r, perSecond: perSecond,
 		due: make(chan struct{}, 1), sweep: make(chan struct{}, 1)}
 }
 
@@ -235,10 +234,11 @@ func (r *rechecker) recheckOne(ctx context.Context, o *fanout.Outbox) bool {
 	ctx, cancel := context.WithTimeout(ctx, recheckTimeout)
 	defer cancel()
 	at := r.revocations.Now() // before the read: the answer may be older than its arrival
-	muted, err := r.users.Standing(ctx, identityOf(o))
+	learn := o.Asks()
+	is, err := r.users.Standing(ctx, identityOf(o))
 	switch code := im.CodeOf(err); {
 	case err == nil:
-		r.muted.set(o.Account, muted)
+		learn(is)
 		o.Confirm(at)
 	case code == im.CodeReplaced || code == im.CodeRevoked || code == im.CodeUserDisabled:
 		var k fanout.WakeUps

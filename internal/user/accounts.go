@@ -18,7 +18,7 @@ type Info struct {
 	Created     time.Time
 	Disabled    bool
 	HasPassword bool
-	MutedMs     uint64 // the user writes nothing before this time
+	Standing    im.Standing
 	LeavingMs   uint64 // when the user deleted the account; 0: never
 	AddPolicy   AddPolicy
 	Forwards    ForwardPolicy
@@ -31,7 +31,7 @@ type Info struct {
 func describe(user im.User, u *storepb.User) Info {
 	return Info{
 		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled,
-		HasPassword: u.Password != "", MutedMs: u.MutedMs, LeavingMs: u.LeavingMs,
+		HasPassword: u.Password != "", Standing: standingOf(u), LeavingMs: u.LeavingMs,
 		AddPolicy: AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy),
 		Presence: PresencePolicy(u.PresencePolicy), First: FirstMessages(u.FirstMessages),
 		Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,

@@ -16,14 +16,14 @@ type Identity struct {
 	Kind    string // of the device
 	Login   uint64 // number of the device's login; 0 without a device
 	Epoch   uint64 // token epoch of the user; 0 with a device
-	MutedMs uint64 // the user writes nothing before this time, Unix milliseconds
+	im.Standing
 }
 
-// Packed returns the identity with its strings in one piece of memory, for an identity that is kept for long.
+// Packed returns the identity with user and device in one piece of memory, for an identity that is kept for long.
 func (id Identity) Packed() Identity {
-	all := string(id.Account.User) + id.Device + id.Kind
-	u, d := len(id.Account.User), len(id.Account.User)+len(id.Device)
-	id.Account.User, id.Device, id.Kind = im.User(all[:u]), all[u:d], all[d:]
+	all := string(id.Account.User) + id.Device
+	u := len(id.Account.User)
+	id.Account.User, id.Device = im.User(all[:u]), all[u:]
 	return id
 }
 
@@ -66,7 +66,7 @@ func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identit
 		return Identity{}, &im.Error{Code: im.CodeUserDisabled}
 	}
 	a.User = im.User(rec.User) // without a reference to the frame
-	id := Identity{Account: a, MutedMs: u.MutedMs}
+	id := Identity{Account: a, Standing: standingOf(u)}
 	if rec.Device == "" {
 		if rec.Epoch != u.Epoch {
 			return Identity{}, bad
@@ -101,42 +101,50 @@ func standing(d *storepb.Device, login uint64) error {
 	return nil
 }
 
-// Standing returns nil if sessions that began with a token may go on, and until when their user is muted. They may
-// go on after the token has expired. It costs one read of the store, and another one if the answer is
-// revoked: a change that voids all tokens of a user, or disables or mutes the user, also changes each
+// Standing returns nil if sessions that began with a token may go on, and what holds for them. They may go on
+// after the token has expired. It costs one read of the store, and another one if the answer is
+// revoked: a change that voids all tokens of a user, disables the user or changes the standing, also changes each
 // device. Codes: replaced, revoked, user_disabled. Spec: P-3.5.
-func (us *Users) Standing(ctx context.Context, id Identity) (mutedMs uint64, err error) {
-	mutedMs, err = us.stands(ctx, id)
+func (us *Users) Standing(ctx context.Context, id Identity) (im.Standing, error) {
+	is, err := us.stands(ctx, id)
 	if im.CodeOf(err) != im.CodeRevoked {
-		return mutedMs, err
+		return is, err
 	}
 	u, read := us.read(ctx, id.Account)
 	switch {
 	case read != nil:
-		return 0, read
+		return im.Standing{}, read
 	case u != nil && u.Disabled:
-		return 0, &im.Error{Code: im.CodeUserDisabled}
+		return im.Standing{}, &im.Error{Code: im.CodeUserDisabled}
 	}
-	return 0, err
+	return im.Standing{}, err
 }
 
 // stands does what Standing does, without looking whether the user is disabled. Codes: replaced, revoked.
-func (us *Users) stands(ctx context.Context, id Identity) (mutedMs uint64, err error) {
+func (us *Users) stands(ctx context.Context, id Identity) (im.Standing, error) {
 	if id.Device == "" {
 		u, err := us.read(ctx, id.Account)
 		if err == nil && (u == nil || u.Epoch != id.Epoch) {
 			err = &im.Error{Code: im.CodeRevoked}
 		}
-		return u.GetMutedMs(), err
+		return standingOf(u), err
 	}
 	d, err := us.device(ctx, id.Account, id.Device)
 	if err != nil {
-		return 0, err
+		return im.Standing{}, err
 	}
 	if d == nil || d.Login != id.Login { // the device was removed, or has logged in again
-		return 0, &im.Error{Code: im.CodeReplaced}
+		return im.Standing{}, &im.Error{Code: im.CodeReplaced}
 	}
-	return d.MutedMs, standing(d, id.Login)
+	return standingOf(d), standing(d, id.Login)
+}
+
+// standingOf returns the standing in the record of a user or a device.
+func standingOf(r interface {
+	GetMutedMs() uint64
+	GetPrivateReading() bool
+}) im.Standing {
+	return im.Standing{MutedMs: r.GetMutedMs(), PrivateReading: r.GetPrivateReading()}
 }
 
 // VoidBelow returns the number below which the logins of a device are void: all logins if

@@ -363,7 +363,7 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, u *
 	}
 	c.dropTokens(a.Tenant, d)
 	d.Kind, d.LoginMs, d.Login, d.Revoked, d.Replaced, d.Refresh = ref.Kind, us.nowMs(), l.Number, false, false, nil
-	d.MutedMs = u.MutedMs
+	d.MutedMs, d.PrivateReading = u.MutedMs, u.PrivateReading
 	if ref.Name != "" {
 		d.Name = ref.Name
 	}

@@ -17,10 +17,10 @@ func TestStandingTellsOfAMute(t *testing.T) {
 		for _, token := range tokens {
 			id, err := w.users.AuthenticateSession(ctx, token)
 			w.no(err)
-			muted, err := w.users.Standing(ctx, user.Identity{Account: id.Account, Device: id.Device, Login: id.Login, Epoch: id.Epoch})
+			is, err := w.users.Standing(ctx, user.Identity{Account: id.Account, Device: id.Device, Login: id.Login, Epoch: id.Epoch})
 			w.no(err)
-			if muted != want || id.MutedMs != want {
-				t.Errorf("%s: %+v is muted until %d by its standing, want %d", what, id, muted, want)
+			if is.MutedMs != want || id.MutedMs != want {
+				t.Errorf("%s: %+v is muted until %d by its standing, want %d", what, id, is.MutedMs, want)
 			}
 		}
 	}

@@ -215,6 +215,7 @@ var rows = map[string]row{
 	"AccountService/SetForwardPolicy":  {request: fixed(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED, RequestId: "r1"})},
 	"AccountService/SetFirstMessages":  {request: fixed(&petrelv1.SetFirstMessagesRequest{RequestId: "r1f"})},
 	"AccountService/SetPresencePolicy": {request: fixed(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_EVERYBODY, RequestId: "r1p"})},
+	"AccountService/SetPrivateReading": {request: fixed(&petrelv1.SetPrivateReadingRequest{RequestId: "r1s"})},
 	"AccountService/ListDevices":       {request: fixed(&petrelv1.ListDevicesRequest{}), masks: []protoreflect.Name{"sessions", "client"}},
 	"AccountService/RenameDevice": {request: func(p *parties) proto.Message {
 		p.token("alice", "tablet")

@@ -62,6 +62,7 @@ var methods = map[string]row{
 	account + "SetForwardPolicy":  {same(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED}), ownAccount},
 	account + "SetFirstMessages":  {same(&petrelv1.SetFirstMessagesRequest{}), ownAccount},
 	account + "SetPresencePolicy": {same(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_NOBODY}), ownAccount},
+	account + "SetPrivateReading": {same(&petrelv1.SetPrivateReadingRequest{Private: true}), ownAccount},
 	account + "ChangePassword": {same(&petrelv1.ChangePasswordRequest{OldPassword: password, NewPassword: "another " + password}),
 		"U BC BC BC BC BC U BC U U"}, // nobody here has a password
 	account + "ListDevices": {same(&petrelv1.ListDevicesRequest{}), ownAccount},

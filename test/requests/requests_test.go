@@ -148,6 +148,9 @@ var methods = []request{
 	{name: accounts + "SetFirstMessages", make: func(*town, int) proto.Message {
 		return &petrelv1.SetFirstMessagesRequest{RequestId: newID()}
 	}},
+	{name: accounts + "SetPrivateReading", make: func(_ *town, turn int) proto.Message {
+		return &petrelv1.SetPrivateReadingRequest{Private: turn%2 == 0, RequestId: newID()}
+	}},
 	{name: accounts + "ListDevices", make: fixed(&petrelv1.ListDevicesRequest{})},
 	{name: accounts + "GetUser", make: func(_ *town, turn int) proto.Message { return &petrelv1.GetUserRequest{User: other(turn)} }},
 	{name: accounts + "GetUsers", make: func(w *town, turn int) proto.Message {

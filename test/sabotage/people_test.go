@@ -419,6 +419,36 @@ var peopleRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestPrivateReadingShowsNothing$"}},
 	},
 	{
+		name:    "private-readers-see-receipts",
+		holds:   "who reads privately gets no receipts of others",
+		patches: []patch{{"internal/fanout/receipts.go", `if o.Standing().PrivateReading {`, `if false {`}},
+		guards:  []guard{{"internal/fanout", "^TestAPrivateReaderGetsOwnReceiptsOnly$"}, {"test/scenario", "^TestScenarios/private-reading$"}},
+	},
+	{
+		name:    "private-readers-sync-receipts",
+		holds:   "no sync tells who reads privately how far others are",
+		patches: []patch{{"internal/inbox/sync.go", `if wants.NoReceipts {`, `if false {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios/private-reading$"}},
+	},
+	{
+		name:    "private-readers-list-receipts",
+		holds:   "a list of receipts has only the own line for who reads privately",
+		patches: []patch{{"internal/conv/cursorreads.go", `if q.Own {`, `if false {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios/private-reading$"}},
+	},
+	{
+		name:    "private-reading-of-one-session",
+		holds:   "all sessions of who reads privately move cursors that others do not see",
+		patches: []patch{{"internal/fanout/standing.go", `for _, o := range list {`, `for _, o := range list[:0] {`}, {"internal/session/sessionrechecks.go", `		learn(is)`, `		_, _ = learn, is`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios/private-reading$"}},
+	},
+	{
+		name:    "read-before-an-announcement",
+		holds:   "what a node reads of a session's standing does not undo what was announced meanwhile",
+		patches: []patch{{"internal/fanout/standing.go", `o.standing.CompareAndSwap(before, encodeStanding(is))`, `o.standing.Store(encodeStanding(is)); _ = before`}},
+		guards:  []guard{{"internal/fanout", "^TestAnAnnouncedStandingStays$"}},
+	},
+	{
 		name:    "the-asked-are-strangers",
 		holds:   "whom a user asks to be a contact is no stranger",
 		patches: []patch{{"internal/conv/firstmessage.go", ` || side.GetAskedMs() > 0 {`, ` {`}},

@@ -58,13 +58,13 @@ var reportRules = []rule{
 	{
 		name:    "write-on-another-node",
 		holds:   "a muted user writes on no node",
-		patches: []patch{{"internal/session/sessionrechecks.go", `		r.muted.set(o.Account, muted)`, `		_ = muted`}},
+		patches: []patch{{"internal/session/sessionrechecks.go", `		learn(is)`, `		_, _ = learn, is`}},
 		guards:  []guard{{"internal/session", "^TestAMuteReachesTheSessionsOfAllNodes$"}},
 	},
 	{
 		name:    "mute-forgotten-by-devices",
 		holds:   "a node that has missed a mute learns it from the store",
-		patches: []patch{{"internal/user/mute.go", `			d.MutedMs = untilMs`, `			_ = d`}},
+		patches: []patch{{"internal/user/standing.go", `			d.MutedMs, d.PrivateReading = is.MutedMs, is.PrivateReading`, `			_ = d`}},
 		guards:  []guard{{"internal/user", "^TestStandingTellsOfAMute$"}},
 	},
 	{
@@ -108,7 +108,7 @@ var reportRules = []rule{
 	{
 		name:    "mute-in-seconds",
 		holds:   "the end of a mute is not over",
-		patches: []patch{{"internal/user/mute.go", `if untilMs > 0 && untilMs <= us.nowMs() {`, `if false {`}},
+		patches: []patch{{"internal/user/standing.go", `if untilMs > 0 && untilMs <= us.nowMs() {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestAMuteByAReportIsRepeated$"}},
 	},
 	{

@@ -41,6 +41,9 @@ func (s *session) accountCommand(a args) bool {
 	case "first": // first closed
 		r, err := invoke[petrelv1.SetFirstMessagesRequest, petrelv1.Account](s, "AccountService/SetFirstMessages", &petrelv1.SetFirstMessagesRequest{FirstMessages: firstMessages(a.word(1)), RequestId: request})
 		s.reply(err, "%s", accountText(r))
+	case "private": // private on
+		r, err := invoke[petrelv1.SetPrivateReadingRequest, petrelv1.Account](s, "AccountService/SetPrivateReading", &petrelv1.SetPrivateReadingRequest{Private: a.word(1) == "on", RequestId: request})
+		s.reply(err, "%s", accountText(r))
 	case "lookup":
 		r, err := invoke[petrelv1.GetUserRequest, petrelv1.Account](s, "AccountService/GetUser", &petrelv1.GetUserRequest{User: a.word(1)})
 		s.reply(err, "%s", accountText(r))
@@ -210,10 +213,11 @@ func valuesText(values map[string]string) string {
 }
 
 func accountText(a *petrelv1.Account) string {
-	if a.GetDisplayName() == "" {
-		return a.GetUser()
+	text := a.GetUser()
+	if a.GetDisplayName() != "" {
+		text += fmt.Sprintf(" %q", a.DisplayName)
 	}
-	return fmt.Sprintf("%s %q", a.User, a.DisplayName)
+	return text + map[bool]string{true: " private"}[a.GetPrivateReading()]
 }
 
 // devicesText is a list of devices in the order of the answer.

@@ -1438,6 +1438,7 @@ type ListReceipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"` // a user
 	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Own           bool                   `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"` // only the cursors of the asking user
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1484,6 +1485,13 @@ func (x *ListReceipts) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListReceipts) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
 }
 
 type Receipts struct {
@@ -2265,10 +2273,11 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"M\n" +
 	"\aMembers\x12.\n" +
 	"\amembers\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\":\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"L\n" +
 	"\fListReceipts\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\"N\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\x12\x10\n" +
+	"\x03own\x18\x03 \x01(\bR\x03own\"N\n" +
 	"\bReceipts\x12.\n" +
 	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\"\x8e\x01\n" +

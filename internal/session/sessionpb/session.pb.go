@@ -199,29 +199,30 @@ func (x *Close) GetDevice() *Close_Device {
 	return nil
 }
 
-// Mute tells a node until when the user of sessions there is muted. A node that does not get it learns it by a recheck.
-type Mute struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
-	UntilMs       uint64                 `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // 0: the user may write
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+// Standing tells a node what holds for the sessions of a user there. A node that does not get it learns it by a recheck.
+type Standing struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Account        *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	MutedMs        uint64                 `protobuf:"varint,2,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"`                      // the user writes nothing before this time
+	PrivateReading bool                   `protobuf:"varint,3,opt,name=private_reading,json=privateReading,proto3" json:"private_reading,omitempty"` // nobody learns how far the user has read
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
-func (x *Mute) Reset() {
-	*x = Mute{}
+func (x *Standing) Reset() {
+	*x = Standing{}
 	mi := &file_petrel_session_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Mute) String() string {
+func (x *Standing) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Mute) ProtoMessage() {}
+func (*Standing) ProtoMessage() {}
 
-func (x *Mute) ProtoReflect() protoreflect.Message {
+func (x *Standing) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_session_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -233,26 +234,33 @@ func (x *Mute) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Mute.ProtoReflect.Descriptor instead.
-func (*Mute) Descriptor() ([]byte, []int) {
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
 	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *Mute) GetAccount() *Account {
+func (x *Standing) GetAccount() *Account {
 	if x != nil {
 		return x.Account
 	}
 	return nil
 }
 
-func (x *Mute) GetUntilMs() uint64 {
+func (x *Standing) GetMutedMs() uint64 {
 	if x != nil {
-		return x.UntilMs
+		return x.MutedMs
 	}
 	return 0
 }
 
-// Closed is the answer to Close and Mute.
+func (x *Standing) GetPrivateReading() bool {
+	if x != nil {
+		return x.PrivateReading
+	}
+	return false
+}
+
+// Closed is the answer to Close and Standing.
 type Closed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // how many there were
@@ -511,10 +519,11 @@ const file_petrel_session_v1_session_proto_rawDesc = "" +
 	"\x06device\x18\x03 \x01(\v2\x1f.petrel.session.v1.Close.DeviceR\x06device\x1a.\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05below\x18\x02 \x01(\x04R\x05below\"W\n" +
-	"\x04Mute\x124\n" +
+	"\x05below\x18\x02 \x01(\x04R\x05below\"\x84\x01\n" +
+	"\bStanding\x124\n" +
 	"\aaccount\x18\x01 \x01(\v2\x1a.petrel.session.v1.AccountR\aaccount\x12\x19\n" +
-	"\buntil_ms\x18\x02 \x01(\x04R\auntilMs\"$\n" +
+	"\bmuted_ms\x18\x02 \x01(\x04R\amutedMs\x12'\n" +
+	"\x0fprivate_reading\x18\x03 \x01(\bR\x0eprivateReading\"$\n" +
 	"\x06Closed\x12\x1a\n" +
 	"\bsessions\x18\x01 \x01(\rR\bsessions\"=\n" +
 	"\x05Count\x124\n" +
@@ -542,7 +551,7 @@ var file_petrel_session_v1_session_proto_goTypes = []any{
 	(*Account)(nil),       // 0: petrel.session.v1.Account
 	(*Revocations)(nil),   // 1: petrel.session.v1.Revocations
 	(*Close)(nil),         // 2: petrel.session.v1.Close
-	(*Mute)(nil),          // 3: petrel.session.v1.Mute
+	(*Standing)(nil),      // 3: petrel.session.v1.Standing
 	(*Closed)(nil),        // 4: petrel.session.v1.Closed
 	(*Count)(nil),         // 5: petrel.session.v1.Count
 	(*Counts)(nil),        // 6: petrel.session.v1.Counts
@@ -553,7 +562,7 @@ var file_petrel_session_v1_session_proto_depIdxs = []int32{
 	0, // 0: petrel.session.v1.Revocations.recheck:type_name -> petrel.session.v1.Account
 	0, // 1: petrel.session.v1.Close.account:type_name -> petrel.session.v1.Account
 	7, // 2: petrel.session.v1.Close.device:type_name -> petrel.session.v1.Close.Device
-	0, // 3: petrel.session.v1.Mute.account:type_name -> petrel.session.v1.Account
+	0, // 3: petrel.session.v1.Standing.account:type_name -> petrel.session.v1.Account
 	0, // 4: petrel.session.v1.Count.account:type_name -> petrel.session.v1.Account
 	8, // 5: petrel.session.v1.Counts.devices:type_name -> petrel.session.v1.Counts.Device
 	6, // [6:6] is the sub-list for method output_type

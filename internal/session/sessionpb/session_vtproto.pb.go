@@ -225,7 +225,7 @@ func (m *Close) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *Mute) MarshalVT() (dAtA []byte, err error) {
+func (m *Standing) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -238,12 +238,12 @@ func (m *Mute) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *Mute) MarshalToVT(dAtA []byte) (int, error) {
+func (m *Standing) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *Mute) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *Standing) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -255,8 +255,18 @@ func (m *Mute) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.UntilMs != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UntilMs))
+	if m.PrivateReading {
+		i--
+		if m.PrivateReading {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.MutedMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MutedMs))
 		i--
 		dAtA[i] = 0x10
 	}
@@ -520,7 +530,7 @@ func (m *Close) SizeVT() (n int) {
 	return n
 }
 
-func (m *Mute) SizeVT() (n int) {
+func (m *Standing) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -530,8 +540,11 @@ func (m *Mute) SizeVT() (n int) {
 		l = m.Account.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	if m.UntilMs != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.UntilMs))
+	if m.MutedMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MutedMs))
+	}
+	if m.PrivateReading {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -1063,7 +1076,7 @@ func (m *Close) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Mute) UnmarshalVT(dAtA []byte) error {
+func (m *Standing) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -1086,10 +1099,10 @@ func (m *Mute) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Mute: wiretype end group for non-group")
+			return fmt.Errorf("proto: Standing: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Mute: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Standing: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -1130,9 +1143,9 @@ func (m *Mute) UnmarshalVT(dAtA []byte) error {
 			iNdEx = postIndex
 		case 2:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field UntilMs", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field MutedMs", wireType)
 			}
-			m.UntilMs = 0
+			m.MutedMs = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -1142,11 +1155,31 @@ func (m *Mute) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.UntilMs |= uint64(b&0x7F) << shift
+				m.MutedMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PrivateReading", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.PrivateReading = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -1991,7 +2024,7 @@ func (m *Close) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Mute) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *Standing) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -2014,10 +2047,10 @@ func (m *Mute) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Mute: wiretype end group for non-group")
+			return fmt.Errorf("proto: Standing: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Mute: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Standing: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -2058,9 +2091,9 @@ func (m *Mute) UnmarshalVTUnsafe(dAtA []byte) error {
 			iNdEx = postIndex
 		case 2:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field UntilMs", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field MutedMs", wireType)
 			}
-			m.UntilMs = 0
+			m.MutedMs = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -2070,11 +2103,31 @@ func (m *Mute) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.UntilMs |= uint64(b&0x7F) << shift
+				m.MutedMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PrivateReading", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.PrivateReading = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1495,12 +1495,13 @@ type User struct {
 	ForwardPolicy  uint32                 `protobuf:"varint,11,opt,name=forward_policy,json=forwardPolicy,proto3" json:"forward_policy,omitempty"`    // petrel.v1.ForwardPolicy: whether forwards name the user; 0: they do
 	PresencePolicy uint32                 `protobuf:"varint,14,opt,name=presence_policy,json=presencePolicy,proto3" json:"presence_policy,omitempty"` // petrel.v1.PresencePolicy: who may see when the user is online; 0: peers
 	About          string                 `protobuf:"bytes,15,opt,name=about,proto3" json:"about,omitempty"`
-	Handle         string                 `protobuf:"bytes,16,opt,name=handle,proto3" json:"handle,omitempty"`                                     // the table Handles has it too
-	Fields         []*ProfileField        `protobuf:"bytes,17,rep,name=fields,proto3" json:"fields,omitempty"`                                     // ascending by name
-	Visibility     []*FieldVisibility     `protobuf:"bytes,18,rep,name=visibility,proto3" json:"visibility,omitempty"`                             // ascending by field
-	FirstMessages  uint32                 `protobuf:"varint,19,opt,name=first_messages,json=firstMessages,proto3" json:"first_messages,omitempty"` // petrel.v1.FirstMessages; 0: as the tenant says
-	MutedMs        uint64                 `protobuf:"varint,30,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"`                   // the user writes nothing before this time; the records of the devices have it too
-	LeavingMs      uint64                 `protobuf:"varint,31,opt,name=leaving_ms,json=leavingMs,proto3" json:"leaving_ms,omitempty"`             // when the user deleted the account: nobody logs in to it; 0: never, or it was restored
+	Handle         string                 `protobuf:"bytes,16,opt,name=handle,proto3" json:"handle,omitempty"`                                        // the table Handles has it too
+	Fields         []*ProfileField        `protobuf:"bytes,17,rep,name=fields,proto3" json:"fields,omitempty"`                                        // ascending by name
+	Visibility     []*FieldVisibility     `protobuf:"bytes,18,rep,name=visibility,proto3" json:"visibility,omitempty"`                                // ascending by field
+	FirstMessages  uint32                 `protobuf:"varint,19,opt,name=first_messages,json=firstMessages,proto3" json:"first_messages,omitempty"`    // petrel.v1.FirstMessages; 0: as the tenant says
+	MutedMs        uint64                 `protobuf:"varint,30,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"`                      // the user writes nothing before this time; the records of the devices have it too
+	PrivateReading bool                   `protobuf:"varint,32,opt,name=private_reading,json=privateReading,proto3" json:"private_reading,omitempty"` // nobody learns how far the user has read; the records of the devices have it too
+	LeavingMs      uint64                 `protobuf:"varint,31,opt,name=leaving_ms,json=leavingMs,proto3" json:"leaving_ms,omitempty"`                // when the user deleted the account: nobody logs in to it; 0: never, or it was restored
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1661,6 +1662,13 @@ func (x *User) GetMutedMs() uint64 {
 	return 0
 }
 
+func (x *User) GetPrivateReading() bool {
+	if x != nil {
+		return x.PrivateReading
+	}
+	return false
+}
+
 func (x *User) GetLeavingMs() uint64 {
 	if x != nil {
 		return x.LeavingMs
@@ -1786,9 +1794,10 @@ type Device struct {
 	Refresh          []byte                 `protobuf:"bytes,8,opt,name=refresh,proto3" json:"refresh,omitempty"`    // SHA-256 of the refresh token that works
 	Spent            []byte                 `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`        // of the one before it; its use voids the device
 	RefreshExpiresMs uint64                 `protobuf:"varint,10,opt,name=refresh_expires_ms,json=refreshExpiresMs,proto3" json:"refresh_expires_ms,omitempty"`
-	Access           []*Access              `protobuf:"bytes,11,rep,name=access,proto3" json:"access,omitempty"`                   // oldest first, at most 16; deleted with the next login
-	LoginId          []byte                 `protobuf:"bytes,12,opt,name=login_id,json=loginId,proto3" json:"login_id,omitempty"`  // 8 random bytes, drawn with each login; its refresh tokens have them
-	MutedMs          uint64                 `protobuf:"varint,20,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"` // as that of the user: a recheck of a session reads only the device
+	Access           []*Access              `protobuf:"bytes,11,rep,name=access,proto3" json:"access,omitempty"`                                        // oldest first, at most 16; deleted with the next login
+	LoginId          []byte                 `protobuf:"bytes,12,opt,name=login_id,json=loginId,proto3" json:"login_id,omitempty"`                       // 8 random bytes, drawn with each login; its refresh tokens have them
+	MutedMs          uint64                 `protobuf:"varint,20,opt,name=muted_ms,json=mutedMs,proto3" json:"muted_ms,omitempty"`                      // as that of the user: a recheck of a session reads only the device
+	PrivateReading   bool                   `protobuf:"varint,21,opt,name=private_reading,json=privateReading,proto3" json:"private_reading,omitempty"` // the same
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1912,6 +1921,13 @@ func (x *Device) GetMutedMs() uint64 {
 		return x.MutedMs
 	}
 	return 0
+}
+
+func (x *Device) GetPrivateReading() bool {
+	if x != nil {
+		return x.PrivateReading
+	}
+	return false
 }
 
 // Access is an access token of a device.
@@ -4236,7 +4252,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"Invitation\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x01 \x01(\x04R\texpiresMs\x12\x12\n" +
-	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xf4\x04\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\"\x9d\x05\n" +
 	"\x04User\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x1a\n" +
@@ -4261,7 +4277,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"visibility\x18\x12 \x03(\v2 .petrel.store.v1.FieldVisibilityR\n" +
 	"visibility\x12%\n" +
 	"\x0efirst_messages\x18\x13 \x01(\rR\rfirstMessages\x12\x19\n" +
-	"\bmuted_ms\x18\x1e \x01(\x04R\amutedMs\x12\x1d\n" +
+	"\bmuted_ms\x18\x1e \x01(\x04R\amutedMs\x12'\n" +
+	"\x0fprivate_reading\x18  \x01(\bR\x0eprivateReading\x12\x1d\n" +
 	"\n" +
 	"leaving_ms\x18\x1f \x01(\x04R\tleavingMs\"8\n" +
 	"\fProfileField\x12\x12\n" +
@@ -4269,7 +4286,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"A\n" +
 	"\x0fFieldVisibility\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\avisible\x18\x02 \x01(\rR\avisible\"\xf4\x02\n" +
+	"\avisible\x18\x02 \x01(\rR\avisible\"\x9d\x03\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -4284,7 +4301,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	" \x01(\x04R\x10refreshExpiresMs\x12/\n" +
 	"\x06access\x18\v \x03(\v2\x17.petrel.store.v1.AccessR\x06access\x12\x19\n" +
 	"\blogin_id\x18\f \x01(\fR\aloginId\x12\x19\n" +
-	"\bmuted_ms\x18\x14 \x01(\x04R\amutedMs\"9\n" +
+	"\bmuted_ms\x18\x14 \x01(\x04R\amutedMs\x12'\n" +
+	"\x0fprivate_reading\x18\x15 \x01(\bR\x0eprivateReading\"9\n" +
 	"\x06Access\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1d\n" +
 	"\n" +

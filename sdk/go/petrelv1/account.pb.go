@@ -1065,6 +1065,7 @@ type Account struct {
 	Visibility           map[string]Visibility  `protobuf:"bytes,11,rep,name=visibility,proto3" json:"visibility,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=petrel.v1.Visibility"` // of the caller's own account: who sees about, avatar, handle, or "fields.NAME"
 	FirstMessages        FirstMessages          `protobuf:"varint,14,opt,name=first_messages,json=firstMessages,proto3,enum=petrel.v1.FirstMessages" json:"first_messages,omitempty"`                                             // of the caller's own account, as it was set
 	FirstMessagesDefault FirstMessages          `protobuf:"varint,15,opt,name=first_messages_default,json=firstMessagesDefault,proto3,enum=petrel.v1.FirstMessages" json:"first_messages_default,omitempty"`                      // of the caller's own account: the rule of the tenant; unspecified: users have no choice
+	PrivateReading       bool                   `protobuf:"varint,16,opt,name=private_reading,json=privateReading,proto3" json:"private_reading,omitempty"`                                                                       // of the caller's own account
 	Avatar               string                 `protobuf:"bytes,13,opt,name=avatar,proto3" json:"avatar,omitempty"`                                                                                                              // coming: the id of a file. Empty now
 	Deleted              bool                   `protobuf:"varint,20,opt,name=deleted,proto3" json:"deleted,omitempty"`                                                                                                           // the user has deleted the account: the other fields of the profile are empty. Clause P-14.25
 	unknownFields        protoimpl.UnknownFields
@@ -1190,6 +1191,13 @@ func (x *Account) GetFirstMessagesDefault() FirstMessages {
 		return x.FirstMessagesDefault
 	}
 	return FirstMessages_FIRST_MESSAGES_UNSPECIFIED
+}
+
+func (x *Account) GetPrivateReading() bool {
+	if x != nil {
+		return x.PrivateReading
+	}
+	return false
 }
 
 func (x *Account) GetAvatar() string {
@@ -1414,6 +1422,58 @@ func (x *SetFirstMessagesRequest) GetRequestId() string {
 	return ""
 }
 
+type SetPrivateReadingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Private       bool                   `protobuf:"varint,1,opt,name=private,proto3" json:"private,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPrivateReadingRequest) Reset() {
+	*x = SetPrivateReadingRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPrivateReadingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPrivateReadingRequest) ProtoMessage() {}
+
+func (x *SetPrivateReadingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPrivateReadingRequest.ProtoReflect.Descriptor instead.
+func (*SetPrivateReadingRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SetPrivateReadingRequest) GetPrivate() bool {
+	if x != nil {
+		return x.Private
+	}
+	return false
+}
+
+func (x *SetPrivateReadingRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DisplayName   *string                `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
@@ -1428,7 +1488,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1500,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1513,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
@@ -1509,7 +1569,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1581,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1594,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -1567,7 +1627,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1639,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1652,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ChangePasswordResponse) GetSessions() uint32 {
@@ -1610,7 +1670,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1682,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1695,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 type ListDevicesResponse struct {
@@ -1647,7 +1707,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1719,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1732,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -1699,7 +1759,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1771,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1784,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Device) GetId() string {
@@ -1801,7 +1861,7 @@ type RenameDeviceRequest struct {
 
 func (x *RenameDeviceRequest) Reset() {
 	*x = RenameDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1873,7 @@ func (x *RenameDeviceRequest) String() string {
 func (*RenameDeviceRequest) ProtoMessage() {}
 
 func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1886,7 @@ func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenameDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RenameDeviceRequest) GetDevice() string {
@@ -1860,7 +1920,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1932,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1945,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokeDeviceRequest) GetDevice() string {
@@ -1911,7 +1971,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +1983,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +1996,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RevokeDeviceResponse) GetSessions() uint32 {
@@ -1955,7 +2015,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2027,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2040,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogoutRequest) GetRequestId() string {
@@ -1998,7 +2058,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2070,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2083,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
 }
 
 type GetUserRequest struct {
@@ -2036,7 +2096,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2108,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[27]
+	mi := &file_petrel_v1_account_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2121,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetUserRequest) GetUser() string {
@@ -2088,7 +2148,7 @@ type GetUsersRequest struct {
 
 func (x *GetUsersRequest) Reset() {
 	*x = GetUsersRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2160,7 @@ func (x *GetUsersRequest) String() string {
 func (*GetUsersRequest) ProtoMessage() {}
 
 func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[28]
+	mi := &file_petrel_v1_account_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2173,7 @@ func (x *GetUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersRequest.ProtoReflect.Descriptor instead.
 func (*GetUsersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetUsersRequest) GetUsers() []*UserVersion {
@@ -2140,7 +2200,7 @@ type UserVersion struct {
 
 func (x *UserVersion) Reset() {
 	*x = UserVersion{}
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2212,7 @@ func (x *UserVersion) String() string {
 func (*UserVersion) ProtoMessage() {}
 
 func (x *UserVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[29]
+	mi := &file_petrel_v1_account_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2225,7 @@ func (x *UserVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserVersion.ProtoReflect.Descriptor instead.
 func (*UserVersion) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UserVersion) GetUser() string {
@@ -2194,7 +2254,7 @@ type GetUsersResponse struct {
 
 func (x *GetUsersResponse) Reset() {
 	*x = GetUsersResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2266,7 @@ func (x *GetUsersResponse) String() string {
 func (*GetUsersResponse) ProtoMessage() {}
 
 func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[30]
+	mi := &file_petrel_v1_account_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2279,7 @@ func (x *GetUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsersResponse.ProtoReflect.Descriptor instead.
 func (*GetUsersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetUsersResponse) GetUsers() []*Account {
@@ -2259,7 +2319,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[31]
+	mi := &file_petrel_v1_account_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2331,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[31]
+	mi := &file_petrel_v1_account_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2344,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetSettingsRequest) GetAfter() uint64 {
@@ -2306,7 +2366,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[32]
+	mi := &file_petrel_v1_account_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2378,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[32]
+	mi := &file_petrel_v1_account_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2391,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -2362,7 +2422,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[33]
+	mi := &file_petrel_v1_account_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2434,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[33]
+	mi := &file_petrel_v1_account_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2447,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Settings) GetConv() string {
@@ -2423,7 +2483,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[34]
+	mi := &file_petrel_v1_account_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2495,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[34]
+	mi := &file_petrel_v1_account_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2508,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -2489,7 +2549,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[35]
+	mi := &file_petrel_v1_account_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2561,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[35]
+	mi := &file_petrel_v1_account_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2574,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -2584,7 +2644,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\"\x10\n" +
 	"\x0eReportResponse\"\x13\n" +
-	"\x11GetAccountRequest\"\xb1\x06\n" +
+	"\x11GetAccountRequest\"\xda\x06\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -2603,7 +2663,8 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"visibility\x18\v \x03(\v2\".petrel.v1.Account.VisibilityEntryR\n" +
 	"visibility\x12?\n" +
 	"\x0efirst_messages\x18\x0e \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12N\n" +
-	"\x16first_messages_default\x18\x0f \x01(\x0e2\x18.petrel.v1.FirstMessagesR\x14firstMessagesDefault\x12\x16\n" +
+	"\x16first_messages_default\x18\x0f \x01(\x0e2\x18.petrel.v1.FirstMessagesR\x14firstMessagesDefault\x12'\n" +
+	"\x0fprivate_reading\x18\x10 \x01(\bR\x0eprivateReading\x12\x16\n" +
 	"\x06avatar\x18\r \x01(\tR\x06avatar\x12\x18\n" +
 	"\adeleted\x18\x14 \x01(\bR\adeleted\x1a9\n" +
 	"\vFieldsEntry\x12\x10\n" +
@@ -2626,6 +2687,10 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"y\n" +
 	"\x17SetFirstMessagesRequest\x12?\n" +
 	"\x0efirst_messages\x18\x01 \x01(\x0e2\x18.petrel.v1.FirstMessagesR\rfirstMessages\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"S\n" +
+	"\x18SetPrivateReadingRequest\x12\x18\n" +
+	"\aprivate\x18\x01 \x01(\bR\aprivate\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"\xe2\x03\n" +
 	"\x14UpdateAccountRequest\x12&\n" +
@@ -2756,7 +2821,8 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xe7\t\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xb5\n" +
+	"\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
@@ -2764,7 +2830,8 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
 	"\x10SetForwardPolicy\x12\".petrel.v1.SetForwardPolicyRequest\x1a\x12.petrel.v1.Account\x12L\n" +
 	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
-	"\x10SetFirstMessages\x12\".petrel.v1.SetFirstMessagesRequest\x1a\x12.petrel.v1.Account\x12U\n" +
+	"\x10SetFirstMessages\x12\".petrel.v1.SetFirstMessagesRequest\x1a\x12.petrel.v1.Account\x12L\n" +
+	"\x11SetPrivateReading\x12#.petrel.v1.SetPrivateReadingRequest\x1a\x12.petrel.v1.Account\x12U\n" +
 	"\x0eChangePassword\x12 .petrel.v1.ChangePasswordRequest\x1a!.petrel.v1.ChangePasswordResponse\x12L\n" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
@@ -2790,7 +2857,7 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_petrel_v1_account_proto_goTypes = []any{
 	(ReportReason)(0),                // 0: petrel.v1.ReportReason
 	(Visibility)(0),                  // 1: petrel.v1.Visibility
@@ -2814,32 +2881,33 @@ var file_petrel_v1_account_proto_goTypes = []any{
 	(*SetForwardPolicyRequest)(nil),  // 19: petrel.v1.SetForwardPolicyRequest
 	(*SetPresencePolicyRequest)(nil), // 20: petrel.v1.SetPresencePolicyRequest
 	(*SetFirstMessagesRequest)(nil),  // 21: petrel.v1.SetFirstMessagesRequest
-	(*UpdateAccountRequest)(nil),     // 22: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),    // 23: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),   // 24: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),       // 25: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),      // 26: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                   // 27: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),      // 28: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),      // 29: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),     // 30: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),            // 31: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),           // 32: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),           // 33: petrel.v1.GetUserRequest
-	(*GetUsersRequest)(nil),          // 34: petrel.v1.GetUsersRequest
-	(*UserVersion)(nil),              // 35: petrel.v1.UserVersion
-	(*GetUsersResponse)(nil),         // 36: petrel.v1.GetUsersResponse
-	(*GetSettingsRequest)(nil),       // 37: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),      // 38: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),                 // 39: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),    // 40: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),           // 41: petrel.v1.ChangeResponse
-	nil,                              // 42: petrel.v1.Account.FieldsEntry
-	nil,                              // 43: petrel.v1.Account.VisibilityEntry
-	nil,                              // 44: petrel.v1.UpdateAccountRequest.FieldsEntry
-	nil,                              // 45: petrel.v1.UpdateAccountRequest.VisibilityEntry
-	nil,                              // 46: petrel.v1.Settings.ValuesEntry
-	nil,                              // 47: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(*SetPrivateReadingRequest)(nil), // 22: petrel.v1.SetPrivateReadingRequest
+	(*UpdateAccountRequest)(nil),     // 23: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),    // 24: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),   // 25: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),       // 26: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),      // 27: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                   // 28: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),      // 29: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),      // 30: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),     // 31: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),            // 32: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),           // 33: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),           // 34: petrel.v1.GetUserRequest
+	(*GetUsersRequest)(nil),          // 35: petrel.v1.GetUsersRequest
+	(*UserVersion)(nil),              // 36: petrel.v1.UserVersion
+	(*GetUsersResponse)(nil),         // 37: petrel.v1.GetUsersResponse
+	(*GetSettingsRequest)(nil),       // 38: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),      // 39: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),                 // 40: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),    // 41: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),           // 42: petrel.v1.ChangeResponse
+	nil,                              // 43: petrel.v1.Account.FieldsEntry
+	nil,                              // 44: petrel.v1.Account.VisibilityEntry
+	nil,                              // 45: petrel.v1.UpdateAccountRequest.FieldsEntry
+	nil,                              // 46: petrel.v1.UpdateAccountRequest.VisibilityEntry
+	nil,                              // 47: petrel.v1.Settings.ValuesEntry
+	nil,                              // 48: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
 	6,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
@@ -2849,22 +2917,22 @@ var file_petrel_v1_account_proto_depIdxs = []int32{
 	2,  // 4: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
 	3,  // 5: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
 	4,  // 6: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
-	42, // 7: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
-	43, // 8: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
+	43, // 7: petrel.v1.Account.fields:type_name -> petrel.v1.Account.FieldsEntry
+	44, // 8: petrel.v1.Account.visibility:type_name -> petrel.v1.Account.VisibilityEntry
 	5,  // 9: petrel.v1.Account.first_messages:type_name -> petrel.v1.FirstMessages
 	5,  // 10: petrel.v1.Account.first_messages_default:type_name -> petrel.v1.FirstMessages
 	2,  // 11: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
 	3,  // 12: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
 	4,  // 13: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
 	5,  // 14: petrel.v1.SetFirstMessagesRequest.first_messages:type_name -> petrel.v1.FirstMessages
-	44, // 15: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
-	45, // 16: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
-	27, // 17: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	35, // 18: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
+	45, // 15: petrel.v1.UpdateAccountRequest.fields:type_name -> petrel.v1.UpdateAccountRequest.FieldsEntry
+	46, // 16: petrel.v1.UpdateAccountRequest.visibility:type_name -> petrel.v1.UpdateAccountRequest.VisibilityEntry
+	28, // 17: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	36, // 18: petrel.v1.GetUsersRequest.users:type_name -> petrel.v1.UserVersion
 	17, // 19: petrel.v1.GetUsersResponse.users:type_name -> petrel.v1.Account
-	39, // 20: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	46, // 21: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	47, // 22: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	40, // 20: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	47, // 21: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	48, // 22: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
 	1,  // 23: petrel.v1.Account.VisibilityEntry.value:type_name -> petrel.v1.Visibility
 	1,  // 24: petrel.v1.UpdateAccountRequest.VisibilityEntry.value:type_name -> petrel.v1.Visibility
 	7,  // 25: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
@@ -2872,45 +2940,47 @@ var file_petrel_v1_account_proto_depIdxs = []int32{
 	9,  // 27: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
 	10, // 28: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
 	16, // 29: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	22, // 30: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	23, // 30: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
 	18, // 31: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
 	19, // 32: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
 	20, // 33: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
 	21, // 34: petrel.v1.AccountService.SetFirstMessages:input_type -> petrel.v1.SetFirstMessagesRequest
-	23, // 35: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	25, // 36: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	28, // 37: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	29, // 38: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	31, // 39: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	33, // 40: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	34, // 41: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
-	37, // 42: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	40, // 43: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	14, // 44: petrel.v1.AccountService.Report:input_type -> petrel.v1.ReportRequest
-	12, // 45: petrel.v1.AccountService.DeleteAccount:input_type -> petrel.v1.DeleteAccountRequest
-	11, // 46: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	11, // 47: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	11, // 48: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	11, // 49: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	17, // 50: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	17, // 51: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	17, // 52: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
-	17, // 53: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
-	17, // 54: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
-	17, // 55: petrel.v1.AccountService.SetFirstMessages:output_type -> petrel.v1.Account
-	24, // 56: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	26, // 57: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	27, // 58: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	30, // 59: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	32, // 60: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	17, // 61: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	36, // 62: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
-	38, // 63: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	41, // 64: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	15, // 65: petrel.v1.AccountService.Report:output_type -> petrel.v1.ReportResponse
-	13, // 66: petrel.v1.AccountService.DeleteAccount:output_type -> petrel.v1.DeleteAccountResponse
-	46, // [46:67] is the sub-list for method output_type
-	25, // [25:46] is the sub-list for method input_type
+	22, // 35: petrel.v1.AccountService.SetPrivateReading:input_type -> petrel.v1.SetPrivateReadingRequest
+	24, // 36: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	26, // 37: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	29, // 38: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	30, // 39: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	32, // 40: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	34, // 41: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	35, // 42: petrel.v1.AccountService.GetUsers:input_type -> petrel.v1.GetUsersRequest
+	38, // 43: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	41, // 44: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	14, // 45: petrel.v1.AccountService.Report:input_type -> petrel.v1.ReportRequest
+	12, // 46: petrel.v1.AccountService.DeleteAccount:input_type -> petrel.v1.DeleteAccountRequest
+	11, // 47: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	11, // 48: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	11, // 49: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	11, // 50: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	17, // 51: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	17, // 52: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	17, // 53: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	17, // 54: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
+	17, // 55: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
+	17, // 56: petrel.v1.AccountService.SetFirstMessages:output_type -> petrel.v1.Account
+	17, // 57: petrel.v1.AccountService.SetPrivateReading:output_type -> petrel.v1.Account
+	25, // 58: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	27, // 59: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	28, // 60: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	31, // 61: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	33, // 62: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	17, // 63: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	37, // 64: petrel.v1.AccountService.GetUsers:output_type -> petrel.v1.GetUsersResponse
+	39, // 65: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	42, // 66: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	15, // 67: petrel.v1.AccountService.Report:output_type -> petrel.v1.ReportResponse
+	13, // 68: petrel.v1.AccountService.DeleteAccount:output_type -> petrel.v1.DeleteAccountResponse
+	47, // [47:69] is the sub-list for method output_type
+	25, // [25:47] is the sub-list for method input_type
 	25, // [25:25] is the sub-list for extension type_name
 	25, // [25:25] is the sub-list for extension extendee
 	0,  // [0:25] is the sub-list for field type_name
@@ -2921,14 +2991,14 @@ func file_petrel_v1_account_proto_init() {
 	if File_petrel_v1_account_proto != nil {
 		return
 	}
-	file_petrel_v1_account_proto_msgTypes[16].OneofWrappers = []any{}
+	file_petrel_v1_account_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -43,7 +43,7 @@ export function SettingsView(): ReactElement {
           <RowButton icon="exit" danger onClick={() => setOpen('logout')}>{t('logOut')}</RowButton>
           <RowButton icon="trash" danger onClick={() => setOpen('delete')}>{t('deleteAccount')}</RowButton>
         </section>
-        <FirstMessages />
+        <Privacy />
         <Blocked />
         <p className="quiet settings-version">{version} · <ServerVersion /></p>
       </div>
@@ -95,30 +95,42 @@ function Notices(): ReactElement {
 type Account = ResponseOf<'petrel.v1.AccountService/GetAccount'>
 type FirstMessagesChoice = NonNullable<Account['firstMessages']>
 
-/** What becomes of messages of strangers: a choice where the tenant has a rule. */
-function FirstMessages(): ReactElement | null {
+/** What others learn of the user, and what becomes of messages of strangers, which is a choice where the tenant has a rule. */
+function Privacy(): ReactElement | null {
   const { t } = useLaterTranslation()
   const client = useClient()
   const { state } = useStatus()
-  const [chosen, setChosen] = useState<FirstMessagesChoice | undefined>(undefined) // undefined: not known, or there is no choice
-  const take = ({ firstMessages, firstMessagesDefault }: Account): void => setChosen(firstMessagesDefault && (firstMessages ?? firstMessagesDefault))
+  const [account, setAccount] = useState<Account | undefined>(undefined)
   useEffect(() => {
-    if (state === 'live') client.call('petrel.v1.AccountService/GetAccount', {}).then(take, () => {}) // without an answer the choice is not shown
+    if (state === 'live') client.call('petrel.v1.AccountService/GetAccount', {}).then(setAccount, () => {}) // without an answer nothing is shown
   }, [client, state])
-  if (chosen === undefined) return null
-  const choose = (next: FirstMessagesChoice): void => {
-    setChosen(next)
-    client.call('petrel.v1.AccountService/SetFirstMessages', { firstMessages: next }, soon(client)).then(take, (why: unknown) => {
-      setChosen(chosen)
+  if (!account) return null
+  /** Shows the account at once as it will be. */
+  const change = (next: Partial<Account>, call: Promise<Account>): void => {
+    setAccount({ ...account, ...next })
+    call.then(setAccount, (why: unknown) => {
+      setAccount(account)
       toast(thrownText(why, t))
     })
   }
+  const choose = (firstMessages: FirstMessagesChoice): void => change({ firstMessages }, client.call('petrel.v1.AccountService/SetFirstMessages', { firstMessages }, soon(client)))
+  const hide = (privateReading: boolean): void => change({ privateReading }, client.call('petrel.v1.AccountService/SetPrivateReading', { private: privateReading }, soon(client)))
+  const chosen = account.firstMessagesDefault && (account.firstMessages ?? account.firstMessagesDefault)
   return (
-    <section className="card">
-      <h2 className="info-title">{t('firstMessages')}</h2>
-      <div className="card-choices"><Choices label={t('firstMessages')} value={chosen} onChange={choose} of={[['FIRST_MESSAGES_OPEN', t('firstMessagesOpen')], ['FIRST_MESSAGES_REQUEST', t('firstMessagesAsk')], ['FIRST_MESSAGES_CLOSED', t('firstMessagesClosed')]]} /></div>
-      <p className="info-note">{t('firstMessagesHint')}</p>
-    </section>
+    <>
+      <section className="card">
+        <h2 className="info-title">{t('privacy')}</h2>
+        <Switch icon="eye" on={account.privateReading ?? false} onChange={hide}>{t('privateReading')}</Switch>
+        <p className="info-note">{t('privateReadingHint')}</p>
+      </section>
+      {chosen && (
+        <section className="card">
+          <h2 className="info-title">{t('firstMessages')}</h2>
+          <div className="card-choices"><Choices label={t('firstMessages')} value={chosen} onChange={choose} of={[['FIRST_MESSAGES_OPEN', t('firstMessagesOpen')], ['FIRST_MESSAGES_REQUEST', t('firstMessagesAsk')], ['FIRST_MESSAGES_CLOSED', t('firstMessagesClosed')]]} /></div>
+          <p className="info-note">{t('firstMessagesHint')}</p>
+        </section>
+      )}
+    </>
   )
 }
 

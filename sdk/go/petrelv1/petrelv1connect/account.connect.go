@@ -61,6 +61,9 @@ const (
 	// AccountServiceSetFirstMessagesProcedure is the fully-qualified name of the AccountService's
 	// SetFirstMessages RPC.
 	AccountServiceSetFirstMessagesProcedure = "/petrel.v1.AccountService/SetFirstMessages"
+	// AccountServiceSetPrivateReadingProcedure is the fully-qualified name of the AccountService's
+	// SetPrivateReading RPC.
+	AccountServiceSetPrivateReadingProcedure = "/petrel.v1.AccountService/SetPrivateReading"
 	// AccountServiceChangePasswordProcedure is the fully-qualified name of the AccountService's
 	// ChangePassword RPC.
 	AccountServiceChangePasswordProcedure = "/petrel.v1.AccountService/ChangePassword"
@@ -288,6 +291,9 @@ type AccountServiceClient interface {
 	// caller. Clause P-14.11. Errors: invalid, forbidden (the tenant has no rule, so
 	// everybody writes to everybody).
 	SetFirstMessages(context.Context, *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetPrivateReading says whether others learn how far the caller has read. Who reads
+	// privately learns it of nobody. Clause P-14.14.
+	SetPrivateReading(context.Context, *connect.Request[petrelv1.SetPrivateReadingRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -373,6 +379,12 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(accountServiceMethods.ByName("SetFirstMessages")),
 			connect.WithClientOptions(opts...),
 		),
+		setPrivateReading: connect.NewClient[petrelv1.SetPrivateReadingRequest, petrelv1.Account](
+			httpClient,
+			baseURL+AccountServiceSetPrivateReadingProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("SetPrivateReading")),
+			connect.WithClientOptions(opts...),
+		),
 		changePassword: connect.NewClient[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse](
 			httpClient,
 			baseURL+AccountServiceChangePasswordProcedure,
@@ -450,6 +462,7 @@ type accountServiceClient struct {
 	setForwardPolicy  *connect.Client[petrelv1.SetForwardPolicyRequest, petrelv1.Account]
 	setPresencePolicy *connect.Client[petrelv1.SetPresencePolicyRequest, petrelv1.Account]
 	setFirstMessages  *connect.Client[petrelv1.SetFirstMessagesRequest, petrelv1.Account]
+	setPrivateReading *connect.Client[petrelv1.SetPrivateReadingRequest, petrelv1.Account]
 	changePassword    *connect.Client[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse]
 	listDevices       *connect.Client[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse]
 	renameDevice      *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
@@ -491,6 +504,11 @@ func (c *accountServiceClient) SetPresencePolicy(ctx context.Context, req *conne
 // SetFirstMessages calls petrel.v1.AccountService.SetFirstMessages.
 func (c *accountServiceClient) SetFirstMessages(ctx context.Context, req *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error) {
 	return c.setFirstMessages.CallUnary(ctx, req)
+}
+
+// SetPrivateReading calls petrel.v1.AccountService.SetPrivateReading.
+func (c *accountServiceClient) SetPrivateReading(ctx context.Context, req *connect.Request[petrelv1.SetPrivateReadingRequest]) (*connect.Response[petrelv1.Account], error) {
+	return c.setPrivateReading.CallUnary(ctx, req)
 }
 
 // ChangePassword calls petrel.v1.AccountService.ChangePassword.
@@ -568,6 +586,9 @@ type AccountServiceHandler interface {
 	// caller. Clause P-14.11. Errors: invalid, forbidden (the tenant has no rule, so
 	// everybody writes to everybody).
 	SetFirstMessages(context.Context, *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetPrivateReading says whether others learn how far the caller has read. Who reads
+	// privately learns it of nobody. Clause P-14.14.
+	SetPrivateReading(context.Context, *connect.Request[petrelv1.SetPrivateReadingRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -647,6 +668,12 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		AccountServiceSetFirstMessagesProcedure,
 		svc.SetFirstMessages,
 		connect.WithSchema(accountServiceMethods.ByName("SetFirstMessages")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accountServiceSetPrivateReadingHandler := connect.NewUnaryHandler(
+		AccountServiceSetPrivateReadingProcedure,
+		svc.SetPrivateReading,
+		connect.WithSchema(accountServiceMethods.ByName("SetPrivateReading")),
 		connect.WithHandlerOptions(opts...),
 	)
 	accountServiceChangePasswordHandler := connect.NewUnaryHandler(
@@ -729,6 +756,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceSetPresencePolicyHandler.ServeHTTP(w, r)
 		case AccountServiceSetFirstMessagesProcedure:
 			accountServiceSetFirstMessagesHandler.ServeHTTP(w, r)
+		case AccountServiceSetPrivateReadingProcedure:
+			accountServiceSetPrivateReadingHandler.ServeHTTP(w, r)
 		case AccountServiceChangePasswordProcedure:
 			accountServiceChangePasswordHandler.ServeHTTP(w, r)
 		case AccountServiceListDevicesProcedure:
@@ -782,6 +811,10 @@ func (UnimplementedAccountServiceHandler) SetPresencePolicy(context.Context, *co
 
 func (UnimplementedAccountServiceHandler) SetFirstMessages(context.Context, *connect.Request[petrelv1.SetFirstMessagesRequest]) (*connect.Response[petrelv1.Account], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetFirstMessages is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) SetPrivateReading(context.Context, *connect.Request[petrelv1.SetPrivateReadingRequest]) (*connect.Response[petrelv1.Account], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetPrivateReading is not implemented"))
 }
 
 func (UnimplementedAccountServiceHandler) ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error) {

@@ -57,6 +57,11 @@ export interface Calls {
    */
   readonly 'petrel.v1.AccountService/SetFirstMessages': readonly [wire.SetFirstMessagesRequestJson, wire.AccountJson]
   /**
+   * SetPrivateReading says whether others learn how far the caller has read. Who reads
+   * privately learns it of nobody. Clause P-14.14.
+   */
+  readonly 'petrel.v1.AccountService/SetPrivateReading': readonly [wire.SetPrivateReadingRequestJson, wire.AccountJson]
+  /**
    * ChangePassword changes the caller's password, and revokes the tokens of all
    * other devices.
    * Errors: bad_credentials, invalid.
@@ -235,6 +240,7 @@ export const takesRequestId: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'petrel.v1.AccountService/SetForwardPolicy',
   'petrel.v1.AccountService/SetPresencePolicy',
   'petrel.v1.AccountService/SetFirstMessages',
+  'petrel.v1.AccountService/SetPrivateReading',
   'petrel.v1.AccountService/ChangePassword',
   'petrel.v1.AccountService/RenameDevice',
   'petrel.v1.AccountService/RevokeDevice',

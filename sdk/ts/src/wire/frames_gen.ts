@@ -130,6 +130,8 @@ export interface AccountJson {
   readonly firstMessages?: FirstMessagesJson
   /** of the caller's own account: the rule of the tenant; unspecified: users have no choice */
   readonly firstMessagesDefault?: FirstMessagesJson
+  /** of the caller's own account */
+  readonly privateReading?: boolean
   /** coming: the id of a file. Empty now */
   readonly avatar?: string
   /** the user has deleted the account: the other fields of the profile are empty. Clause P-14.25 */
@@ -154,6 +156,11 @@ export interface SetPresencePolicyRequestJson {
 export interface SetFirstMessagesRequestJson {
   /** unspecified: as the tenant says */
   readonly firstMessages?: FirstMessagesJson
+  readonly requestId?: string
+}
+
+export interface SetPrivateReadingRequestJson {
+  readonly private?: boolean
   readonly requestId?: string
 }
 

@@ -20,17 +20,34 @@ func (us *Users) Mute(ctx context.Context, a im.Account, untilMs uint64) (Info, 
 	if untilMs > 0 && untilMs <= us.nowMs() {
 		return Info{}, im.Errorf(im.CodeInvalid, "the end of the mute is over: it is in Unix milliseconds, and 0 ends a mute")
 	}
-	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
-		u.MutedMs, c.ends = untilMs, a
+	i, _, err := us.changeStanding(ctx, a, func(is *im.Standing) { is.MutedMs = untilMs })
+	return i, err
+}
+
+// SetPrivateReading sets whether others learn how far a user has read. All nodes recheck the sessions of the user.
+// Codes: no_user. Spec: P-14.14.
+func (us *Users) SetPrivateReading(ctx context.Context, a im.Account, private bool) (Info, Profile, error) {
+	return us.changeStanding(ctx, a, func(is *im.Standing) { is.PrivateReading = private })
+}
+
+// changeStanding changes the standing in the records of a user and of all their devices.
+func (us *Users) changeStanding(ctx context.Context, a im.Account,
+	f func(*im.Standing)) (i Info, p Profile, err error) {
+	i, err = us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
+		is := standingOf(u)
+		f(&is)
+		u.MutedMs, u.PrivateReading, c.ends = is.MutedMs, is.PrivateReading, a
+		p = us.profile(a, u, asOneself)
 		list, err := c.devices(ctx, a)
 		for _, d := range list {
-			d.MutedMs = untilMs
+			d.MutedMs, d.PrivateReading = is.MutedMs, is.PrivateReading
 			if err := c.putDevice(a, d.id, d.Device); err != nil {
 				return err
 			}
 		}
 		return err
 	})
+	return i, p, err
 }
 
 // CheckMuted refuses what others would read, while the user of an identity is muted. Codes: muted.
