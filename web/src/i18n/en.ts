@@ -29,6 +29,7 @@ export const en = {
   archive: 'Archive',
   messageRequests: 'Message requests',
   archiveEmpty: 'Nothing is archived',
+  messageRequestsEmpty: 'No message requests',
   toArchive: 'Archive',
   unarchive: 'Take out of the archive',
   chooseConversation: 'Choose a conversation',

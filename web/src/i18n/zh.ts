@@ -29,6 +29,7 @@ export const zh: Texts = {
   archive: '归档',
   messageRequests: '消息请求',
   archiveEmpty: '没有归档的会话',
+  messageRequestsEmpty: '没有消息请求',
   toArchive: '归档',
   unarchive: '取消归档',
   chooseConversation: '选择一个会话',
