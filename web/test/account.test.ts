@@ -87,6 +87,18 @@ describe('accounts', { timeout: suiteMs, concurrency: 3 }, () => {
     await p.context.close()
   })
 
+  test('who chooses a user name that is taken is told so at the field', async () => {
+    const [taken = ''] = await shared.users('agnes')
+    const p = await Person.open(shared.browser, shared.server.url)
+    await p.press('Make a new account')
+    await fill(p, { 'User name': taken, Password: 'guillemot ledge' }, 'Sign up')
+    await p.page.getByText('This user name, or one that looks like it, is taken.').waitFor()
+    const field = p.page.getByLabel('User name', { exact: true })
+    assert.equal(await field.getAttribute('aria-invalid'), 'true')
+    assert.equal(await field.evaluate((f) => f === document.activeElement), true)
+    await p.context.close()
+  })
+
   test('who signs up in another script is told what a user name is, and keeps their name', async () => {
     const p = await Person.open(shared.browser, shared.server.url)
     await p.press('Make a new account')

@@ -26,7 +26,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
   const [displayName, setDisplayName] = useState('')
   const [invitation, setInvitation] = useState('')
   const [error, setError] = useState<string | undefined>(undefined)
-  const [malformed, setMalformed] = useState<'handle' | 'script' | 'password' | 'weak' | undefined>(undefined)
+  const [malformed, setMalformed] = useState<'handle' | 'script' | 'taken' | 'password' | 'weak' | undefined>(undefined)
   const [busy, setBusy] = useState(false)
   const [leaving, setLeaving] = useState<number | undefined>(undefined) // until when the account can be kept, in Unix milliseconds
   const [other] = allAccounts()
@@ -54,6 +54,9 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
       if (isPetrelError(why) && why.code === 'weak_password') {
         setMalformed('weak')
         second.current?.focus()
+      } else if (isPetrelError(why) && why.code === 'user_exists') {
+        setMalformed('taken')
+        first.current?.focus()
       } else if (isPetrelError(why) && why.code === 'account_leaving') setLeaving(Date.now() + why.retryAfterMs)
       else setError(making && isPetrelError(why) && why.code === 'invalid' ? t('errorReserved') : thrownText(why, t))
     })
@@ -73,7 +76,7 @@ export function SignIn({ note }: { readonly note?: string }): ReactElement {
         <h1>{page.name}</h1>
         <p className="quiet">{note ?? t(making ? 'signUpNote' : 'signInNote')}</p>
         <div className="signin-fields">
-          <Field ref={first} label={t('handle')} hint={making ? t('handleHint') : undefined} error={malformed === 'handle' ? t('errorHandle') : malformed === 'script' ? t('errorHandleScript') : undefined} name="username" autoComplete="username" autoCapitalize="none" spellCheck={false} required maxLength={64} value={user} onChange={(e) => setUser(making ? e.target.value.toLowerCase() : e.target.value)} autoFocus />
+          <Field ref={first} label={t('handle')} hint={making ? t('handleHint') : undefined} error={malformed === 'handle' ? t('errorHandle') : malformed === 'script' ? t('errorHandleScript') : malformed === 'taken' ? t('errorUserExists') : undefined} name="username" autoComplete="username" autoCapitalize="none" spellCheck={false} required maxLength={64} value={user} onChange={(e) => setUser(making ? e.target.value.toLowerCase() : e.target.value)} autoFocus />
           {making && <Field label={t('displayName')} hint={t('displayNameHint')} autoComplete="name" maxLength={64} value={displayName} onChange={(e) => setDisplayName(e.target.value)} />}
           <Field ref={second} label={t('password')} hint={making ? t('passwordHint') : undefined} error={malformed === 'password' ? t('passwordHint') : malformed === 'weak' ? t('errorPassword') : undefined} name="password" type="password" reveal={t('showPassword')} autoComplete={making ? 'new-password' : 'current-password'} required value={password} onChange={(e) => setPassword(e.target.value)} />
           {making && page.registration === 'invitation' && <Field label={t('invitation')} required value={invitation} onChange={(e) => setInvitation(e.target.value)} />}
