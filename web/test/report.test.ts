@@ -1,7 +1,7 @@
 // Reports of messages and people, and accounts that are deleted and kept.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Person, suiteMs } from './browser.js'
+import { Person, suiteMs, until } from './browser.js'
 import { Shared } from './shared.js'
 
 describe('reports and deleted accounts', { timeout: suiteMs, concurrency: 2 }, () => {
@@ -32,12 +32,14 @@ describe('reports and deleted accounts', { timeout: suiteMs, concurrency: 2 }, (
     const dialog = ada.page.getByRole('dialog')
     const send = dialog.getByRole('button', { name: 'Report', exact: true })
     assert.ok(await send.isDisabled())
+    await until('the first reason has the focus', () => dialog.getByRole('radio').first().evaluate((e) => e === document.activeElement))
     await dialog.getByLabel('Advertising or spam').check()
     await dialog.getByLabel('More about it').fill('each day')
     await send.click()
     await dialog.getByText('Thank you.').waitFor()
     const [told, ...more] = await reportsOf(ben.user)
     assert.deepEqual([told?.reason, told?.text, told?.seq, more.length], ['REPORT_REASON_SPAM', 'each day', '1', 0])
+    await dialog.getByText(`You can also block ${ben.user}.`).waitFor()
     await dialog.getByRole('button', { name: `Block ${ben.user}` }).click()
     await dialog.waitFor({ state: 'detached' })
     await ada.page.getByText('You have blocked').waitFor()

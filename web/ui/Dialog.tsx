@@ -12,8 +12,8 @@ interface DialogProps {
   readonly sheet?: boolean // on a phone it is at the lower edge
 }
 
-const writable = 'input:not([type="radio"])'
-const writableOnPhone = `${writable}:not([type="search"])` // on a phone the keyboard would cover the results of a search
+const field = 'input'
+const fieldOnPhone = `${field}:not([type="search"])` // on a phone the keyboard would cover the results of a search
 
 /**
  * A modal dialog. The focus stays in it, at first in its first field, and goes back to the former element at the end.
@@ -24,7 +24,7 @@ export function Dialog({ title, closeLabel, onClose, children, foot, sheet = fal
   useEffect(() => {
     const dialog = ref.current
     if (dialog && !dialog.open) dialog.showModal()
-    dialog?.querySelector<HTMLElement>(matchMedia('(pointer: fine)').matches ? writable : writableOnPhone)?.focus() // autoFocus of React takes effect before the dialog is open, and is lost
+    dialog?.querySelector<HTMLElement>(matchMedia('(pointer: fine)').matches ? field : fieldOnPhone)?.focus() // autoFocus of React takes effect before the dialog is open, and is lost
   }, [])
   useEffect(() => sheet && ref.current ? pullable(ref.current, onClose) : undefined, [sheet, onClose])
   useLayoutEffect(() => {

@@ -67,7 +67,7 @@ function Sent({ user, name, onClose }: { readonly user: string; readonly name: s
     <Dialog title={t('reportSent')} closeLabel={t('close')} onClose={onClose} foot={<><Button onClick={onClose}>{t('close')}</Button>{!blocked && <Button look="danger-primary" onClick={block}>{t('blockName', { name })}</Button>}</>}>
       <div className="dialog-body" role="status">
         <p>{t('reportThanks', { name })}</p>
-        {!blocked && <p className="quiet">{t('blockNote')}</p>}
+        {!blocked && <p className="quiet">{t('reportBlockNote', { name })}</p>}
       </div>
     </Dialog>
   )
