@@ -80,11 +80,11 @@ describe('input methods', { timeout: suiteMs, concurrency: 3 }, () => {
     const info = p.page.getByRole('complementary')
     await compose(typist, info.getByRole('searchbox', { name: 'Search members' }), info)
     await inDialog(() => info.getByRole('button', { name: 'Rename' }).click(), 'Name of the group')
-    await inDialog(() => info.getByRole('button', { name: 'Add members' }).click(), 'Add by user name')
+    await inDialog(() => info.getByRole('button', { name: 'Add members' }).click(), 'Add by user name or handle')
     await inDialog(async () => {
       await p.press('Menu')
       await p.page.getByRole('menuitem', { name: 'New group' }).click()
-    }, 'Name of the group', 'Add by user name')
+    }, 'Name of the group', 'Add by user name or handle')
     await p.go('settings')
     await inDialog(() => p.press('Edit the profile'), 'Name')
     await inDialog(() => p.press('Change the password'), 'Current password', 'New password')

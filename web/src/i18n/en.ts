@@ -37,7 +37,7 @@ export const en = {
   newChat: 'New chat',
   welcome: 'Welcome',
   findPerson: 'Find a person',
-  findPersonNote: 'By their user name',
+  findPersonNote: 'By their user name or handle',
   newGroup: 'New group',
   newGroupNote: 'Talk with several people at once',
   notesNote: 'For you alone, on all your devices',

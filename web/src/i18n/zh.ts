@@ -37,7 +37,7 @@ export const zh: Texts = {
   newChat: '新建聊天',
   welcome: '欢迎',
   findPerson: '找人聊天',
-  findPersonNote: '通过对方的用户名',
+  findPersonNote: '通过对方的用户名或别名',
   newGroup: '新建群聊',
   newGroupNote: '和几个人一起聊',
   notesNote: '只有你能看到，各设备同步',
