@@ -101,3 +101,34 @@ func TestPrivateReadingShowsNothing(t *testing.T) {
 		})
 	}
 }
+
+// A block keeps what the blocked user saw of a private reader when it began: not how far the reader was. So it stays
+// when the reader shows it to all others again. Spec: P-5.4, P-14.14.
+func TestABlockKeepsWhatAPrivateReaderHasShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.pair("alice", "bob")
+		w.MustSend(w.text("bob", "alice", "a", "hi"))
+		for _, k := range []string{"b", "c", "d", "e"} {
+			w.MustSend(w.text("alice", "bob", k, "hi"))
+		}
+		w.moves(key, "bob", 0, 2, false)
+		w.moves(key, "bob", 0, 4, true)
+		told := func() []string {
+			list, err := w.receiptsOf(key, "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return showReceipts(list)
+		}
+		want(t, "before the block", []string{"bob 2 2"}, told())
+		w.MustSend(w.block("bob", "alice", true, 1))
+		want(t, "blocked", []string{"bob 2 2"}, told())
+		w.moves(key, "bob", 0, 5, false)
+		want(t, "shown to others, and still blocked", []string{"bob 2 2"}, told())
+		w.restart()
+		want(t, "after a restart", []string{"bob 2 2"}, told())
+		w.MustSend(w.block("bob", "alice", false, 2))
+		want(t, "after the block", []string{"bob 5 5"}, told())
+	})
+}

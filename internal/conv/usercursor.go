@@ -77,6 +77,12 @@ func (c Cursor) record() *storepb.Cursor {
 		ShownRead: uint64(c.shownRead)}
 }
 
+// ShownCursors returns the cursors of a record as others see them. Spec: P-14.14.
+func ShownCursors(r *storepb.Cursor) (delivered, read im.Seq) {
+	c := cursorOf(r).shown()
+	return c.Delivered, c.Read
+}
+
 // shown returns c as others see it.
 func (c Cursor) shown() Cursor {
 	if c.private {

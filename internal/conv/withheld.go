@@ -73,7 +73,8 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block,
 	}
 	rec = cloneOfPair(rec, users)
 	b = proto.CloneOf(b)
-	b.Delivered, b.Read = max(b.Delivered, uint64(newest.Delivered)), max(b.Read, uint64(newest.Read))
+	is := newest.shown() // the blocked user never saw how far a private reader was. Spec: P-14.14
+	b.Delivered, b.Read = max(b.Delivered, uint64(is.Delivered)), max(b.Read, uint64(is.Read))
 	switch {
 	case i < 0:
 		rec.Blocks = append(rec.Blocks, b)

@@ -41,7 +41,8 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 			if err != nil && !errors.Is(err, store.ErrCorrupt) { // without the cursor, the other user gets no receipts
 				return err
 			}
-			b.Delivered, b.Read = at.GetDelivered(), at.GetRead()
+			delivered, read := conv.ShownCursors(at)
+			b.Delivered, b.Read = uint64(delivered), uint64(read)
 			if b.LastMs, b.OnlineMs, err = c.LastSeen(ctx, im.Account{Tenant: key.Tenant, User: one},
 				time.UnixMilli(int64(m.TimeMs))); err != nil {
 				return err

@@ -347,3 +347,39 @@ func TestReceiptsOfBeforeABlockStay(t *testing.T) {
 		}
 	})
 }
+
+func (w *world) mustReadPrivately(u im.User, key im.Key, read im.Seq) {
+	w.t.Helper()
+	_, err := route.Ask(context.Background(), w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).MoveCursor,
+		&convpb.MoveCursor{Read: uint64(read), Private: true})
+	if err != nil {
+		w.t.Fatalf("move the cursors of %s privately: %v", u, err)
+	}
+}
+
+// It is the cursor that the blocked user saw, also if a private reader was further when the block began. Spec: P-5.4,
+// P-14.14.
+func TestABlockDoesNotTellHowFarAPrivateReaderWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.direct("alice", "bob", "one")
+		w.direct("bob", "alice", "two")
+		w.direct("bob", "alice", "three")
+		w.mustMove("alice", key, 1, 1)
+		w.mustReadPrivately("alice", key, 2)
+		w.settle()
+		w.restart()
+		w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"blocked": "1"}})
+		w.settle()
+		w.mustMove("alice", key, 3, 3) // others see it
+		list, err := route.Ask(t.Context(), w.router, conv.Query{Conv: key, User: "bob"}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list.Receipts {
+			if r.User == "alice" && (r.Delivered != 1 || r.Read != 1) {
+				t.Errorf("bob is told %d %d, want 1 1", r.Delivered, r.Read)
+			}
+		}
+	})
+}

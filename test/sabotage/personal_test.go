@@ -186,7 +186,7 @@ var personalRules = []rule{
 	{
 		name:    "forget-cursors-of-before-a-block",
 		holds:   "a block keeps the cursors of a user who has not moved them lately",
-		patches: []patch{{"internal/inbox/block.go", `b.Delivered, b.Read = at.GetDelivered(), at.GetRead()`, `_ = at`}},
+		patches: []patch{{"internal/inbox/block.go", `b.Delivered, b.Read = uint64(delivered), uint64(read)`, `_, _ = delivered, read`}},
 		guards:  []guard{{"internal/inbox", "^TestReceiptsOfBeforeABlockStay$"}},
 	},
 	{
