@@ -104,9 +104,9 @@ func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User,
 	return uint64(pos) > q.Since, uint64(theirs) > q.Since, err
 }
 
-// peerOf returns the user whose cursors are in a sync beside u's own; "": there is none.
+// peerOf returns the user whose cursors are in a sync beside u's own; "": there is none, or u reads privately.
 func peerOf(q *convpb.Ask, u im.User) im.User {
-	if !policy.OfRecord(q.Kind).Pair || q.Peer == string(u) {
+	if q.Own || !policy.OfRecord(q.Kind).Pair || q.Peer == string(u) {
 		return ""
 	}
 	return im.User(q.Peer)

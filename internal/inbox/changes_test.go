@@ -321,3 +321,30 @@ func TestNoCursorOfAPageIsAboveItsHead(t *testing.T) {
 		})
 	}
 }
+
+// The sync of a private reader does not list a conversation because the other user has read: that would tell when.
+// Spec: P-14.14.
+func TestASyncOfAPrivateReaderDoesNotTellThatOthersRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		direct := w.direct("alice", "bob", "1")
+		w.say(direct, "bob", "2")
+		w.settle()
+		private := inbox.Wants{NoReceipts: true}
+		page, err := w.sync.Sync(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, nil, private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.mustMove("bob", direct, 2, 1)
+		next, err := w.sync.Sync(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, page.Token, private)
+		if err != nil || len(next.Convs) > 0 {
+			t.Errorf("bob has read: the sync of alice lists %v, %v", next.GetConvs(), err)
+		}
+		w.mustMove("alice", direct, 2, 1)
+		w.mustMove("bob", direct, 2, 2)
+		next, err = w.sync.Sync(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, page.Token, private)
+		if err != nil || len(next.Convs) != 1 || next.Convs[0].PeerReceipt != nil {
+			t.Errorf("both have read: the sync of alice lists %v, %v", next.GetConvs(), err)
+		}
+	})
+}

@@ -50,7 +50,7 @@ type Wants struct {
 	Newest     conv.Newest // messages of each
 	Personal   bool        // settings of the user
 	Profiles   bool        // versions of the profiles of peers
-	NoReceipts bool        // the cursors of peers are left out. Spec: P-14.14
+	NoReceipts bool        // the cursors of peers are left out, and their moves list nothing. Spec: P-14.14
 }
 
 // Sync lists the conversations of a user that changed since token, and the other parts that the client wants. The
@@ -76,7 +76,7 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
 				t.Next.Personal = uint64(l.head)
 			}
 		}
-		p := pager{y: y, account: a, list: l, token: t, newest: wants.Newest}
+		p := pager{y: y, account: a, list: l, token: t, newest: wants.Newest, own: wants.NoReceipts}
 		told := true
 		if wants.Personal {
 			if told, err = p.personal(ctx); err != nil {
@@ -86,11 +86,6 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
 		page = &p.page
 		if told {
 			err = p.fill(ctx)
-		}
-		if wants.NoReceipts {
-			for _, c := range p.page.Convs {
-				c.PeerReceipt = nil
-			}
 		}
 		if err == nil && wants.Profiles && y.Profiles != nil {
 			err = p.profiles(ctx)
@@ -121,6 +116,7 @@ type pager struct {
 	list    *list
 	token   *storepb.SyncToken
 	newest  conv.Newest
+	own     bool // the cursors of peers are not told
 
 	page  petrelv1.SyncPage
 	bytes int       // of newest messages in page
@@ -258,7 +254,7 @@ func (p *pager) ask(ctx context.Context, all *items, places []int) (n int, err e
 	asks := make([]*convpb.Ask, len(places))
 	for i, at := range places {
 		it := all.item(at)
-		asks[i] = it.ask(p.token.Known, p.y.Router)
+		asks[i] = it.ask(p.token.Known, p.y.Router, p.own)
 	}
 	changes, positions, err := p.y.Router.Changes(ctx, p.account, asks, p.newest)
 	if err != nil {
@@ -326,10 +322,10 @@ func posOf(p *storepb.SyncPlace, feed store.Feed) im.Pos {
 
 // ask makes the question what has changed in a conversation since known; nil: the question for its whole
 // state.
-func (it *item) ask(known *storepb.SyncPlace, r *route.Router) *convpb.Ask {
+func (it *item) ask(known *storepb.SyncPlace, r *route.Router, own bool) *convpb.Ask {
 	return &convpb.Ask{
 		Conv: it.id[:], Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left,
-		Always: known == nil || uint64(it.at) > known.Inbox, Since: uint64(posOf(known, r.FeedOf(it.id))),
+		Always: known == nil || uint64(it.at) > known.Inbox, Since: uint64(posOf(known, r.FeedOf(it.id))), Own: own,
 	}
 }
 

@@ -426,9 +426,10 @@ var peopleRules = []rule{
 	},
 	{
 		name:    "private-readers-sync-receipts",
-		holds:   "no sync tells who reads privately how far others are",
-		patches: []patch{{"internal/inbox/sync.go", `if wants.NoReceipts {`, `if false {`}},
-		guards:  []guard{{"test/scenario", "^TestScenarios/private-reading$"}},
+		holds:   "no sync tells who reads privately how far others are, nor that they have read",
+		patches: []patch{{"internal/conv/sync.go", `if q.Own || !policy`, `if !policy`}},
+		guards: []guard{{"internal/inbox", "^TestASyncOfAPrivateReaderDoesNotTellThatOthersRead$"},
+			{"test/scenario", "^TestScenarios/private-reading$"}},
 	},
 	{
 		name:    "private-readers-list-receipts",

@@ -1785,6 +1785,7 @@ type Ask struct {
 	Left          bool                   `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
 	Always        bool                   `protobuf:"varint,6,opt,name=always,proto3" json:"always,omitempty"` // it is told whether or not anything is new
 	Since         uint64                 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`   // pos in its feed, up to which the user knows everything
+	Own           bool                   `protobuf:"varint,8,opt,name=own,proto3" json:"own,omitempty"`       // moves of the cursors of others are not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1866,6 +1867,13 @@ func (x *Ask) GetSince() uint64 {
 		return x.Since
 	}
 	return 0
+}
+
+func (x *Ask) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
 }
 
 type Changes struct {
@@ -2295,7 +2303,7 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x06newest\x18\x02 \x01(\rR\x06newest\x12\x12\n" +
 	"\x04refs\x18\x03 \x01(\bR\x04refs\x12\x14\n" +
 	"\x05notes\x18\x04 \x01(\bR\x05notes\x12\x1a\n" +
-	"\bmentions\x18\x05 \x01(\bR\bmentions\"\xae\x01\n" +
+	"\bmentions\x18\x05 \x01(\bR\bmentions\"\xc0\x01\n" +
 	"\x03Ask\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\fR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x12\n" +
@@ -2303,7 +2311,8 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x05title\x18\x04 \x01(\tR\x05title\x12\x12\n" +
 	"\x04left\x18\x05 \x01(\bR\x04left\x12\x16\n" +
 	"\x06always\x18\x06 \x01(\bR\x06always\x12\x14\n" +
-	"\x05since\x18\a \x01(\x04R\x05since\"k\n" +
+	"\x05since\x18\a \x01(\x04R\x05since\x12\x10\n" +
+	"\x03own\x18\b \x01(\bR\x03own\"k\n" +
 	"\aChanges\x120\n" +
 	"\achanges\x18\x01 \x03(\v2\x16.petrel.conv.v1.ChangeR\achanges\x12.\n" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"Q\n" +
