@@ -37,7 +37,9 @@ func (h *Hub) Attach(b bus.Bus) {
 	})
 	tellStanding.Serve(b, func(_ im.Node, m *sessionpb.Standing) (*sessionpb.Closed, error) {
 		is := im.Standing{MutedMs: m.MutedMs, PrivateReading: m.PrivateReading}
-		n := h.table.Announce(decodeAccount(m.Account), is)
+		a := decodeAccount(m.Account)
+		n := h.table.Announce(a, is)
+		h.rechecks.announced(a, n)
 		return &sessionpb.Closed{Sessions: uint32(n)}, nil
 	})
 	countSessions.Serve(b, func(_ im.Node, m *sessionpb.Count) (*sessionpb.Counts, error) {

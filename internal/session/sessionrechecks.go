@@ -83,6 +83,14 @@ func (r *rechecker) account(a im.Account) {
 	}
 }
 
+// announced has the sessions of an account, of which there are n, rechecked soon, but does not put them in doubt. What
+// was announced may be older than what the store says: the node that announced it may have stood still.
+func (r *rechecker) announced(a im.Account, n int) {
+	if n > 0 && !r.note(a) {
+		r.sweepSoon()
+	}
+}
+
 // everybody puts all sessions in doubt and has them rechecked soon. It
 // is for the case that nobody knows which tokens were revoked.
 func (r *rechecker) everybody() {

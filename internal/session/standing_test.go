@@ -78,3 +78,21 @@ func TestALostMuteIsRepaired(t *testing.T) {
 		p.wantMuted("muted", true)
 	})
 }
+
+// A node stands still between a change and its announcement, and another node changes the standing meanwhile. The late
+// announcement does not stay: the store says what holds. Spec: P-14.14, P-14.24.
+func TestALateAnnouncementDoesNotStay(t *testing.T) {
+	fleetOf(t, 3, func(f *fleet, all []*site) {
+		p, ctx := f.people(all), context.Background()
+		slow, err := all[0].users.Mute(ctx, account("alice"), uint64(time.Now().Add(time.Hour).UnixMilli()))
+		f.must(err)
+		newer, err := all[1].users.Mute(ctx, account("alice"), 0)
+		f.must(err)
+		f.must(all[1].hub.Announce(ctx, account("alice"), newer.Standing))
+		pass(2 * time.Second)
+		p.wantMuted("ended", false)
+		f.must(all[0].hub.Announce(ctx, account("alice"), slow.Standing))
+		pass(2 * time.Second)
+		p.wantMuted("announced late", false)
+	})
+}
