@@ -76,7 +76,10 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, q *convpb.ListReceipt
 	}
 	if q.Own {
 		at, err := cu.CursorOf(ctx, by.Conv, by.User)
-		if err != nil || at.Delivered == 0 {
+		if len(in.members.current) > MaxReceipts {
+			at.Delivered = 0
+		}
+		if err != nil || max(at.Delivered, at.Read) == 0 || by.User <= im.User(q.After) {
 			return &convpb.Receipts{}, err
 		}
 		return &convpb.Receipts{Receipts: []*petrelv1.Receipt{at.receipt(c.id, by.User)}}, nil

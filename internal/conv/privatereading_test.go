@@ -1,6 +1,7 @@
 package conv_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,5 +131,30 @@ func TestABlockKeepsWhatAPrivateReaderHasShown(t *testing.T) {
 		want(t, "after a restart", []string{"bob 2 2"}, told())
 		w.MustSend(w.block("bob", "alice", false, 2))
 		want(t, "after the block", []string{"bob 5 5"}, told())
+	})
+}
+
+// The own line of a private reader is as in the list of others: in a large conversation without delivered, and not
+// after the last user of the page before. Spec: P-8.6, P-14.14.
+func TestAPrivateReadersOwnLineIsAsInTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		users := []im.User{"alice", "bob"}
+		for i := range conv.MaxReceipts {
+			users = append(users, im.User(fmt.Sprint("u", i)))
+		}
+		key := w.Group(users...)
+		w.upTo(key, "alice", 5)
+		w.moves(key, "bob", 0, 4, true)
+		own := func(after string) []string {
+			list, err := w.owner().Receipts(t.Context(), conv.Query{Conv: key, User: "bob"}, &convpb.ListReceipts{Own: true, After: after})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return showReceipts(list.Receipts)
+		}
+		want(t, "the own line", []string{"bob 0 4"}, own(""))
+		want(t, "after alice", []string{"bob 0 4"}, own("alice"))
+		want(t, "after bob", []string(nil), own("bob"))
 	})
 }
