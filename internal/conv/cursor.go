@@ -177,7 +177,7 @@ func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error 
 	cu.mem.mu.Lock()
 	next := p.newest
 	moved := next.raise(to)
-	if next.same(p.stored) {
+	if next.equal(p.stored) {
 		next = p.stored
 		cu.mem.mu.Unlock()
 		var k fanout.WakeUps

@@ -76,7 +76,7 @@ func TestPrivateReadingShowsNothing(t *testing.T) {
 				}
 				for range 2 { // the second time by what is stored
 					w.moves(key, "bob", 0, 4, true)
-					w.moves(key, "bob", 3, 4, true)
+					w.moves(key, "bob", 2, 4, true)
 					list, err := w.receiptsOf(key, "alice")
 					want(t, "the list", []string{"bob 2 2"}, showReceipts(list))
 					own, _ := w.receiptsOf(key, "bob")
@@ -93,6 +93,14 @@ func TestPrivateReadingShowsNothing(t *testing.T) {
 					w.restart()
 					alice, phone = w.Online("alice", convtest.Receipts), w.Online("bob", convtest.Receipts)
 				}
+				w.moves(key, "bob", 3, 0, true)
+				want(t, "what another client says later", []string{"bob 3 2"}, told(alice))
+				list, err := w.receiptsOf(key, "alice")
+				want(t, "the list", []string{"bob 3 2"}, showReceipts(list))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, "to his own", []string{"bob 4 4"}, told(phone))
 				w.moves(key, "bob", 5, 0, true)
 				want(t, "what his client says", []string{"bob 5 2"}, told(alice))
 				want(t, "to his own", []string{"bob 5 4"}, told(phone))

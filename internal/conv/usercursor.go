@@ -97,7 +97,9 @@ func (c Cursor) receipt(id string, u im.User) *petrelv1.Receipt {
 }
 
 // raise moves each cursor of c forward to that of d, and delivered at least to read; none goes
-// back. It returns false if none moved. A public move shows all that was read before. Spec: P-8.6, P-14.14.
+// back. It returns false if none moved, also none of those that others see. A public move shows all that was read
+// before. A private one shows what the client says of delivery, also if the reader has read as far already: otherwise
+// others would see by it that the reader has. Spec: P-8.6, P-14.14.
 func (c *Cursor) raise(d Cursor) bool {
 	moved, before := false, *c
 	if d.Read > c.Read {
@@ -106,18 +108,24 @@ func (c *Cursor) raise(d Cursor) bool {
 	if d := max(d.Delivered, c.Read); d > c.Delivered {
 		c.Delivered, moved = d, true
 	}
-	switch {
-	case !moved:
-	case !d.private:
+	switch was := before.shown(); {
+	case !d.private && moved:
 		c.private, c.shownDelivered, c.shownRead = false, 0, 0
-	default:
-		was := before.shown()
+	case d.private && (moved || d.Delivered > was.Delivered):
 		c.private, c.shownDelivered, c.shownRead = true, max(was.Delivered, d.Delivered), was.Read
+		moved = true
 	}
 	return moved
 }
 
+// same reports whether the cursors of c and d are the same, whatever others see.
 func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Read == d.Read }
+
+// equal reports whether the records of c and d differ in their position at most.
+func (c Cursor) equal(d Cursor) bool {
+	d.Pos = c.Pos
+	return c == d
+}
 
 // userCursors holds the cursors of those users of a conversation who have moved one lately. Guarded by memory.mu.
 //
@@ -155,7 +163,7 @@ func (all *userCursors) drop() int {
 		return 0
 	}
 	for u, p := range all.of {
-		if !p.dirty && len(p.waiting) == 0 && p.newest.same(p.stored) {
+		if !p.dirty && len(p.waiting) == 0 && p.newest.equal(p.stored) {
 			delete(all.of, u)
 		}
 	}
