@@ -253,7 +253,12 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 
 // put returns the write of f in the commit at pos, and notes pos in f.
 func (f *cursorWrite) put(pos im.Pos) store.CursorPut {
-	f.to.Pos = pos
+	f.to.Pos, f.to.shownPos = pos, 0
+	if f.to.private {
+		if f.to.shownPos = pos; f.to.shown().same(f.was.shown()) {
+			f.to.shownPos = f.was.shown().Pos
+		}
+	}
 	return store.CursorPut{Conv: f.c.key, User: f.p.user, Record: f.to.record()}
 }
 

@@ -145,9 +145,9 @@ func (cu *cursors) placesOf(ctx context.Context, c *conv, before im.User, users 
 }
 
 // ChangedAt returns two positions. pos is that of the newest row, or of the newest move of u's own cursor if
-// that is later. theirs is that of the newest move of peer's cursor, 0 without a peer. Both may be of commits
-// that are not durable yet. It loads nothing: of a conversation that is not in memory it reads only the
-// newest row, so a sync of thousands is cheap.
+// that is later. theirs is that of the newest move of peer's cursor that others see, 0 without a peer. Both may be
+// of commits that are not durable yet. It loads nothing: of a conversation that is not in memory it reads only
+// the newest row, so a sync of thousands is cheap.
 //
 // The answer has every change that was published before the call, because such changes are in the store.
 func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (pos, theirs im.Pos, err error) {
@@ -171,5 +171,5 @@ func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (
 		return max(pos, own.Pos), 0, err
 	}
 	at, err := cu.CursorOf(ctx, key, peer)
-	return max(pos, own.Pos), at.Pos, err
+	return max(pos, own.Pos), at.shown().Pos, err
 }

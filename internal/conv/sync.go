@@ -131,9 +131,7 @@ func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User,
 	if err != nil {
 		return nil, false, err
 	}
-	private := peer.private
 	peer, hidden = in.receipt(u, peer)
-	hidden = hidden || private // also if a part is shown: the time of a move would tell that they read
 	if st.Role == 0 {
 		st.Title = q.Title // as it was when they left
 	}

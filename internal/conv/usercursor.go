@@ -63,18 +63,19 @@ type Cursor struct {
 	// began; delivered moves on with what the client says itself. Spec: P-14.14.
 	private                   bool
 	shownDelivered, shownRead im.Seq
+	shownPos                  im.Pos // of the commit that moved last what others see
 }
 
 func cursorOf(r *storepb.Cursor) Cursor {
 	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos()),
-		r.GetPrivate(), im.Seq(r.GetShownDelivered()), im.Seq(r.GetShownRead())}
+		r.GetPrivate(), im.Seq(r.GetShownDelivered()), im.Seq(r.GetShownRead()), im.Pos(r.GetShownPos())}
 }
 
 // record is c as it is stored.
 func (c Cursor) record() *storepb.Cursor {
 	return &storepb.Cursor{Delivered: uint64(c.Delivered), Read: uint64(c.Read), Counted: c.Counted,
 		ChangedPos: uint64(c.Pos), Private: c.private, ShownDelivered: uint64(c.shownDelivered),
-		ShownRead: uint64(c.shownRead)}
+		ShownRead: uint64(c.shownRead), ShownPos: uint64(c.shownPos)}
 }
 
 // ShownCursors returns the cursors of a record as others see them. Spec: P-14.14.
@@ -86,7 +87,7 @@ func ShownCursors(r *storepb.Cursor) (delivered, read im.Seq) {
 // shown returns c as others see it.
 func (c Cursor) shown() Cursor {
 	if c.private {
-		c.Delivered, c.Read = c.shownDelivered, c.shownRead
+		c.Delivered, c.Read, c.Pos = c.shownDelivered, c.shownRead, c.shownPos
 	}
 	return c
 }
@@ -121,9 +122,9 @@ func (c *Cursor) raise(d Cursor) bool {
 // same reports whether the cursors of c and d are the same, whatever others see.
 func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Read == d.Read }
 
-// equal reports whether the records of c and d differ in their position at most.
+// equal reports whether the records of c and d differ in their positions at most.
 func (c Cursor) equal(d Cursor) bool {
-	d.Pos = c.Pos
+	d.Pos, d.shownPos = c.Pos, c.shownPos
 	return c == d
 }
 

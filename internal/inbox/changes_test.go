@@ -348,3 +348,45 @@ func TestASyncOfAPrivateReaderDoesNotTellThatOthersRead(t *testing.T) {
 		}
 	})
 }
+
+// What a private reader showed before stays news for a sync of the other user, and what their client says of delivery
+// is. Their private reads are none. Spec: P-14.14.
+func TestASyncTellsWhatAPrivateReaderShows(t *testing.T) {
+	for _, cold := range []bool{false, true} {
+		t.Run(fmt.Sprint("cold ", cold), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				direct := w.direct("alice", "bob", "1")
+				w.say(direct, "bob", "2")
+				w.say(direct, "alice", "3")
+				w.say(direct, "alice", "4")
+				w.settle()
+				_, token := w.all("alice", nil)
+				wants := func(what string, delivered, read uint64) {
+					t.Helper()
+					if cold {
+						w.restart()
+					}
+					states, next := w.all("alice", token)
+					r := states[direct.Conv.String()].GetPeerReceipt()
+					if r.GetDelivered() != delivered || r.GetRead() != read {
+						t.Errorf("%s: alice is told %v, want %d %d", what, r, delivered, read)
+					}
+					token = next
+				}
+				w.mustMove("bob", direct, 2, 1)
+				w.mustReadPrivately("bob", direct, 3)
+				wants("after a public read and a private one", 2, 1)
+				w.mustReadPrivately("bob", direct, 4)
+				wants("after another private one", 0, 0)
+				w.mustMovePrivately("bob", direct, 3, 0)
+				wants("after a delivery", 3, 1)
+				w.mustMove("bob", direct, 4, 4)
+				wants("shown again, without a move", 0, 0)
+				w.say(direct, "alice", "5")
+				w.mustMove("bob", direct, 5, 0)
+				wants("shown again", 5, 4)
+			})
+		})
+	}
+}

@@ -350,8 +350,13 @@ func TestReceiptsOfBeforeABlockStay(t *testing.T) {
 
 func (w *world) mustReadPrivately(u im.User, key im.Key, read im.Seq) {
 	w.t.Helper()
+	w.mustMovePrivately(u, key, 0, read)
+}
+
+func (w *world) mustMovePrivately(u im.User, key im.Key, delivered, read im.Seq) {
+	w.t.Helper()
 	_, err := route.Ask(context.Background(), w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).MoveCursor,
-		&convpb.MoveCursor{Read: uint64(read), Private: true})
+		&convpb.MoveCursor{Delivered: uint64(delivered), Read: uint64(read), Private: true})
 	if err != nil {
 		w.t.Fatalf("move the cursors of %s privately: %v", u, err)
 	}

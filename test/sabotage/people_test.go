@@ -415,7 +415,7 @@ var peopleRules = []rule{
 	{
 		name:    "private-reads-in-a-sync",
 		holds:   "no sync lists a conversation because a user reads without showing it",
-		patches: []patch{{"internal/conv/sync.go", `hidden = hidden || private`, `_ = private`}},
+		patches: []patch{{"internal/conv/cursorreads.go", `at.shown().Pos, err`, `at.Pos, err`}},
 		guards:  []guard{{"internal/conv", "^TestPrivateReadingShowsNothing$"}},
 	},
 	{

@@ -774,6 +774,7 @@ type Cursor struct {
 	Private        bool                   `protobuf:"varint,5,opt,name=private,proto3" json:"private,omitempty"` // others see the next two instead of delivered and read
 	ShownDelivered uint64                 `protobuf:"varint,6,opt,name=shown_delivered,json=shownDelivered,proto3" json:"shown_delivered,omitempty"`
 	ShownRead      uint64                 `protobuf:"varint,7,opt,name=shown_read,json=shownRead,proto3" json:"shown_read,omitempty"`
+	ShownPos       uint64                 `protobuf:"varint,8,opt,name=shown_pos,json=shownPos,proto3" json:"shown_pos,omitempty"` // with private: when these two, or the cursors that were seen before, moved last
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -853,6 +854,13 @@ func (x *Cursor) GetShownDelivered() uint64 {
 func (x *Cursor) GetShownRead() uint64 {
 	if x != nil {
 		return x.ShownRead
+	}
+	return 0
+}
+
+func (x *Cursor) GetShownPos() uint64 {
+	if x != nil {
+		return x.ShownPos
 	}
 	return 0
 }
@@ -4195,7 +4203,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\"*\n" +
 	"\x04Stay\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"\xd7\x01\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"\xf4\x01\n" +
 	"\x06Cursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x1f\n" +
@@ -4205,7 +4213,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\aprivate\x18\x05 \x01(\bR\aprivate\x12'\n" +
 	"\x0fshown_delivered\x18\x06 \x01(\x04R\x0eshownDelivered\x12\x1d\n" +
 	"\n" +
-	"shown_read\x18\a \x01(\x04R\tshownRead\"U\n" +
+	"shown_read\x18\a \x01(\x04R\tshownRead\x12\x1b\n" +
+	"\tshown_pos\x18\b \x01(\x04R\bshownPos\"U\n" +
 	"\tFeedEntry\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.petrel.store.v1.FeedItemR\x05items\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"v\n" +

@@ -691,6 +691,11 @@ func (m *Cursor) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ShownPos != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ShownPos))
+		i--
+		dAtA[i] = 0x40
+	}
 	if m.ShownRead != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ShownRead))
 		i--
@@ -3906,6 +3911,9 @@ func (m *Cursor) SizeVT() (n int) {
 	if m.ShownRead != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ShownRead))
 	}
+	if m.ShownPos != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ShownPos))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -6936,6 +6944,25 @@ func (m *Cursor) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.ShownRead |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownPos", wireType)
+			}
+			m.ShownPos = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownPos |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -16528,6 +16555,25 @@ func (m *Cursor) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.ShownRead |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ShownPos", wireType)
+			}
+			m.ShownPos = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ShownPos |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
