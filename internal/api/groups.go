@@ -146,8 +146,7 @@ func (s *Server) DissolveGroup(ctx context.Context,
 // GetConversation returns one conversation as a sync does.
 func (s *Server) GetConversation(ctx context.Context, a im.Account, key im.Key,
 	_ *petrelv1.GetConversationRequest) (*petrelv1.ConvState, error) {
-	st, err := s.o.Inbox.Conversation(ctx, a, key.Conv)
-	return st, err
+	return s.o.Inbox.Conversation(ctx, a, key.Conv, identity(ctx).PrivateReading)
 }
 
 // ListMembers lists the members of a conversation to a member. Spec: P-8.2.

@@ -12,14 +12,15 @@ import (
 )
 
 // Conversation returns the state of one conversation, as in a sync, for a user who is or was a
-// member. Codes: no_conversation.
-func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (*petrelv1.ConvState, error) {
+// member. With own it has no cursors of others. Codes: no_conversation.
+func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID,
+	own bool) (*petrelv1.ConvState, error) {
 	rec, err := route.Ask(ctx, y.Router, conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User},
 		(*conv.Owner).Record, &convpb.GetRecord{})
 	if err != nil {
 		return nil, err
 	}
-	ask := &convpb.Ask{Conv: id[:], Kind: rec.Kind, Always: true}
+	ask := &convpb.Ask{Conv: id[:], Kind: rec.Kind, Always: true, Own: own}
 	if policy.OfRecord(rec.Kind).Pair {
 		ask.Peer = rec.Users[0]
 		if ask.Peer == string(a.User) {

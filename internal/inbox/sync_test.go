@@ -215,12 +215,12 @@ func TestConversationThatWasLeftHasTheTitleOfThen(t *testing.T) {
 			w.settle()
 			w.restart()
 			states, _ := w.all("alice", nil)
-			got, err := w.sync.Conversation(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, key.Conv)
+			got, err := w.sync.Conversation(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, key.Conv, false)
 			if d := cmp.Diff(states[key.Conv.String()], got, protocmp.Transform()); err != nil || d != "" || got.GetTitle() != "crew" {
 				t.Errorf("beside %d groups: title %q, %v (-sync +conversation):\n%s", groups, got.GetTitle(), err, d)
 			}
 		}
-		if got, err := w.sync.Conversation(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, key.Conv); err != nil || got.Title != "not for alice" {
+		if got, err := w.sync.Conversation(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, key.Conv, false); err != nil || got.Title != "not for alice" {
 			t.Errorf("to a member: %v, %v", got, err)
 		}
 	})

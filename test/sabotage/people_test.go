@@ -432,6 +432,12 @@ var peopleRules = []rule{
 			{"test/scenario", "^TestScenarios/private-reading$"}},
 	},
 	{
+		name:    "private-readers-see-a-conversation",
+		holds:   "GetConversation does not tell who reads privately how far the other user is",
+		patches: []patch{{"internal/api/groups.go", `key.Conv, identity(ctx).PrivateReading)`, `key.Conv, false)`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios/private-reading$"}},
+	},
+	{
 		name:    "private-readers-list-receipts",
 		holds:   "a list of receipts has only the own line for who reads privately",
 		patches: []patch{{"internal/conv/cursorreads.go", `if q.Own {`, `if false {`}},
