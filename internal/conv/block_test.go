@@ -630,3 +630,27 @@ func TestSnapshotFollowsWhatItIsOf(t *testing.T) {
 		}
 	})
 }
+
+// A user who has read nothing and has written nothing is not seen at all (P-8.6), and a block keeps it so: what they read
+// then does not show what had been delivered before. Spec: P-5.4, P-8.6.
+func TestABlockedUserIsNotToldOfTheFirstRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := w.pair("alice", "bob")
+		w.MustSend(w.text("alice", "bob", "1", "one"))
+		w.wantMoved("bob", w.move(key, "bob", 1, 0, nil), "1 0")
+		list := func() []string {
+			all, err := w.receiptsOf(key, "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return showReceipts(all)
+		}
+		want(t, "before the block", []string(nil), list())
+		w.MustSend(w.block("bob", "alice", true, 1))
+		w.wantMoved("bob, blocking", w.move(key, "bob", 1, 1, nil), "1 1")
+		want(t, "he has read", []string(nil), list())
+		w.MustSend(w.block("bob", "alice", false, 2))
+		want(t, "after the block", []string{"bob 1 1"}, list())
+	})
+}

@@ -150,15 +150,15 @@ func (i *info) deafTo(u im.User) im.User {
 // P-14.12, P-14.13.
 func (i *info) receipt(u im.User, at Cursor) (_ Cursor, hidden bool) {
 	side, at := sideOf(i.record, u), at.shown()
+	b := i.blockOf(u)
+	if b != nil { // before the question whether the user has read: what they read while they block does not count
+		at.Delivered, at.Read = min(at.Delivered, im.Seq(b.Delivered)), min(at.Read, im.Seq(b.Read))
+	}
 	wrote := side >= 0 && i.record.Wrote&(1<<(1-side)) != 0
 	if _, of := i.sides(u); !wrote && at.Read <= im.Seq(of.GetQuietTo()) || i.isApart() {
 		return Cursor{}, true
 	}
-	if b := i.blockOf(u); b != nil {
-		at.Delivered, at.Read = min(at.Delivered, im.Seq(b.Delivered)), min(at.Read, im.Seq(b.Read))
-		return at, true
-	}
-	return at, false
+	return at, b != nil
 }
 
 // viewer returns u as a viewer of the rows.
