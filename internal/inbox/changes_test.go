@@ -390,3 +390,33 @@ func TestASyncTellsWhatAPrivateReaderShows(t *testing.T) {
 		})
 	}
 }
+
+// When a user ends private reading, the next sync tells again how far others are, also what they read meanwhile; and the
+// sync after it tells only what is new. Spec: P-14.14.
+func TestTheSyncAfterPrivateReadingTellsTheCursorsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		direct, group := w.direct("alice", "bob", "1"), w.group("team", "alice", "bob")
+		w.say(direct, "bob", "2")
+		w.settle()
+		sync := func(token []byte, private bool) *petrelv1.SyncPage {
+			page, err := w.sync.Sync(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token,
+				inbox.Wants{NoReceipts: private})
+			if err != nil || page.More {
+				t.Fatalf("sync: %v, %v", page, err)
+			}
+			return page
+		}
+		page := sync(nil, true)
+		w.mustMove("bob", direct, 2, 1)
+		w.mustMove("bob", group, 1, 1)
+		page = sync(sync(page.Token, true).Token, true)
+		page = sync(page.Token, false)
+		if len(page.Convs) != 1 || page.Convs[0].Conv != direct.Conv.String() || page.Convs[0].PeerReceipt.GetRead() != 1 {
+			t.Errorf("after private reading the sync tells %v", page.Convs)
+		}
+		if page = sync(page.Token, false); len(page.Convs) > 0 {
+			t.Errorf("the sync after it tells %v", page.Convs)
+		}
+	})
+}

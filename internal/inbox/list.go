@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/policy"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -21,6 +22,9 @@ type item struct {
 	since im.Seq // the seq in the conversation at which the user joined or left last
 	at    im.Seq // of the newest inbox entry about it
 }
+
+// isPair reports whether the conversation has two users, whose cursors are in a sync.
+func (it item) isPair() bool { return policy.OfRecord(it.kind).Pair }
 
 // list is the sum of a user's inbox up to the entry head. It never changes. A long list is stored in parts
 // (storedlist.go), and some lists are kept in memory.

@@ -76,7 +76,9 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte,
 				t.Next.Personal = uint64(l.head)
 			}
 		}
-		p := pager{y: y, account: a, list: l, token: t, newest: wants.Newest, own: wants.NoReceipts}
+		t.Next.Own = t.Next.Own || wants.NoReceipts
+		p := pager{y: y, account: a, list: l, token: t, newest: wants.Newest, own: wants.NoReceipts,
+			again: t.Known.GetOwn() && !wants.NoReceipts}
 		told := true
 		if wants.Personal {
 			if told, err = p.personal(ctx); err != nil {
@@ -117,6 +119,7 @@ type pager struct {
 	token   *storepb.SyncToken
 	newest  conv.Newest
 	own     bool // the cursors of peers are not told
+	again   bool // they were not in the sync before, so each direct conversation is told
 
 	page  petrelv1.SyncPage
 	bytes int       // of newest messages in page
@@ -204,10 +207,10 @@ func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, e
 	isNew := func(at im.Seq) bool { return known == nil || uint64(at) > known.Inbox }
 	var left, old []int
 	ids := all.ids[begin:] // of old
-	if slices.ContainsFunc(all.at[begin:], isNew) {
+	if p.again || slices.ContainsFunc(all.at[begin:], isNew) {
 		ids = nil
 		for i := begin; i < len(all.ids); i++ {
-			if isNew(all.at[i]) {
+			if isNew(all.at[i]) || p.again && all.item(i).isPair() {
 				left = append(left, i)
 			} else {
 				old = append(old, i)
@@ -255,6 +258,7 @@ func (p *pager) ask(ctx context.Context, all *items, places []int) (n int, err e
 	for i, at := range places {
 		it := all.item(at)
 		asks[i] = it.ask(p.token.Known, p.y.Router, p.own)
+		asks[i].Always = asks[i].Always || p.again && it.isPair()
 	}
 	changes, positions, err := p.y.Router.Changes(ctx, p.account, asks, p.newest)
 	if err != nil {

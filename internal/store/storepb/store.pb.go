@@ -2895,6 +2895,7 @@ type SyncPlace struct {
 	Inbox         uint64                 `protobuf:"varint,1,opt,name=inbox,proto3" json:"inbox,omitempty"` // seq of the user's inbox
 	Feeds         []*FeedPos             `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"`
 	Personal      uint64                 `protobuf:"varint,3,opt,name=personal,proto3" json:"personal,omitempty"` // seq of the inbox up to which personal settings were told; 0: none were
+	Own           bool                   `protobuf:"varint,4,opt,name=own,proto3" json:"own,omitempty"`           // the cursors of peers were not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2948,6 +2949,13 @@ func (x *SyncPlace) GetPersonal() uint64 {
 		return x.Personal
 	}
 	return 0
+}
+
+func (x *SyncPlace) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
 }
 
 // List is a user's list of conversations, as the inbox up to an entry left it. It is
@@ -4404,11 +4412,12 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06resume\x18\x04 \x01(\fR\x06resume\x12\x14\n" +
 	"\x05check\x18\x05 \x01(\x06R\x05check\x12\x12\n" +
 	"\x04told\x18\x06 \x01(\x04R\x04told\x12\x14\n" +
-	"\x05reset\x18\a \x01(\bR\x05reset\"m\n" +
+	"\x05reset\x18\a \x01(\bR\x05reset\"\x7f\n" +
 	"\tSyncPlace\x12\x14\n" +
 	"\x05inbox\x18\x01 \x01(\x04R\x05inbox\x12.\n" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\x12\x1a\n" +
-	"\bpersonal\x18\x03 \x01(\x04R\bpersonal\"\xaa\x04\n" +
+	"\bpersonal\x18\x03 \x01(\x04R\bpersonal\x12\x10\n" +
+	"\x03own\x18\x04 \x01(\bR\x03own\"\xaa\x04\n" +
 	"\x04List\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x1d\n" +
 	"\n" +
