@@ -434,7 +434,7 @@ var peopleRules = []rule{
 	{
 		name:    "private-readers-see-a-conversation",
 		holds:   "GetConversation does not tell who reads privately how far the other user is",
-		patches: []patch{{"internal/api/groups.go", `key.Conv, identity(ctx).PrivateReading)`, `key.Conv, false)`}},
+		patches: []patch{{"internal/inbox/convstate.go", `Always: true, Own: own}`, `Always: true}`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios/private-reading$"}},
 	},
 	{
