@@ -42,7 +42,7 @@ describe('first messages', { timeout: suiteMs, concurrency: 3 }, () => {
     await ben.go('u/ada')
     await ben.page.getByRole('button', { name: 'Accept' }).click()
     await ben.page.getByText('ada is not among your contacts').waitFor({ state: 'detached' })
-    await ben.page.getByText('No message requests').waitFor()
+    await ben.page.getByText('No requests').waitFor()
     await ben.page.getByRole('button', { name: 'Back' }).first().click()
     await ben.page.locator('.sidebar .chat-row', { hasText: 'ada' }).waitFor()
     await Promise.all([ada, ben, cleo].map((p) => p.context.close()))

@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "57f97f01568710bb"
-const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-C-fbHYfj.js","/assets/index-Dw-7AVLR.css","/assets/parts-CShflfdB.js","/assets/parts-DvUP7dze.css","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "1d12af76359f436f"
+const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-Dw-7AVLR.css","/assets/index-DycL5y_8.js","/assets/parts-DElokFE4.js","/assets/parts-DvUP7dze.css","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

@@ -109,7 +109,7 @@ export function Sidebar({ search, menu }: SidebarProps): ReactElement {
 function Empty({ folder }: { readonly folder: Folder | undefined }): ReactElement {
   const { t } = useTranslation()
   const narrow = useNarrow() // otherwise the other pane shows the welcome
-  return !folder && narrow ? <Welcome /> : <p className="sidebar-empty">{t(folder === 'archive' ? 'archiveEmpty' : folder ? 'messageRequestsEmpty' : 'noConversations')}</p>
+  return !folder && narrow ? <Welcome /> : <p className="sidebar-empty">{t(folder === 'archive' ? 'archiveEmpty' : folder ? 'noRequests' : 'noConversations')}</p>
 }
 
 /** Grey rows in place of conversations that are still loading. They show only if that takes a moment. */
