@@ -7,7 +7,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// What was announced while a node read the standing of a session is newer than what it read, and stays.
+// An announcement that comes while a node reads the standing of a session is newer than what the node read, and stays.
 func TestAnAnnouncedStandingStays(t *testing.T) {
 	f := New(NewTable())
 	bob := listening(t, f, "bob", 1<<20).out

@@ -349,7 +349,7 @@ func TestASyncOfAPrivateReaderDoesNotTellThatOthersRead(t *testing.T) {
 	})
 }
 
-// What a private reader showed before stays news for a sync of the other user, and what their client says of delivery
+// A cursor that a private reader showed before stays news for a sync of the other user, and what their client says of delivery
 // is. Their private reads are none. Spec: P-14.14.
 func TestASyncTellsWhatAPrivateReaderShows(t *testing.T) {
 	for _, cold := range []bool{false, true} {

@@ -40,7 +40,7 @@ func (w *world) newestReport() *petrelv1.Report {
 	return r.Msg
 }
 
-// Who cannot read a message does not report it, and learns nothing about it: a former member of what came later, an
+// A user who cannot read a message does not report it, and learns nothing about it: a former member of what came later, an
 // outsider of anything, a blocker of what the block hides. Spec: P-14.20.
 func TestWhoReportsAMessage(t *testing.T) {
 	srv := imtest.Start(t, imtest.Options{})

@@ -1,4 +1,4 @@
-// What others learn of a user, as the user chooses it in the settings.
+// The user's choices in the settings about what others learn of the user.
 import { describe, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { Person, suiteMs } from './browser.js'
