@@ -73,7 +73,8 @@ func (r Request[Q, A]) Ask(ctx context.Context, b Bus, to im.Node, q Q) (A, erro
 	if e := reply.Error; e != nil {
 		return none, &im.Error{
 			Code: im.Code(e.Code), Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond,
-			Head: im.Seq(e.Head), From: im.Seq(e.From), To: im.Seq(e.To), Request: e.Request,
+			Head: im.Seq(e.Head), From: im.Seq(e.From), To: im.Seq(e.To), User: im.User(e.User),
+			Request: e.Request,
 		}
 	}
 	a := empty[A]()
@@ -115,7 +116,8 @@ func encodeReply(s Subject, a proto.Message, err error) []byte {
 		}
 		reply = &buspb.Reply{Error: &buspb.Error{
 			Code: string(e.Code), Message: e.Message, RetryAfterMs: uint64(e.RetryAfter.Milliseconds()),
-			Head: uint64(e.Head), From: uint64(e.From), To: uint64(e.To), Request: e.Request,
+			Head: uint64(e.Head), From: uint64(e.From), To: uint64(e.To), User: string(e.User),
+			Request: e.Request,
 		}}
 	}
 	b, err := reply.MarshalVT()

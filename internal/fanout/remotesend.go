@@ -172,7 +172,7 @@ func encodeAnswer(ticket uint64, a Answer) *clusterpb.Answer {
 	if err := a.Err; err != nil {
 		return &clusterpb.Answer{Ticket: ticket, Failure: &clusterpb.Answer_Failure{
 			Code: string(err.Code), Message: err.Message, RetryAfterMs: uint64(err.RetryAfter.Milliseconds()),
-			Head: uint64(err.Head), Request: err.Request,
+			Head: uint64(err.Head), User: string(err.User), Request: err.Request,
 		}}
 	}
 	return &clusterpb.Answer{
@@ -185,7 +185,7 @@ func decodeAnswer(a *clusterpb.Answer) Answer {
 	if e := a.Failure; e != nil {
 		return Answer{Err: &im.Error{
 			Code: im.Code(e.Code), Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond,
-			Head: im.Seq(e.Head), Request: e.Request,
+			Head: im.Seq(e.Head), User: im.User(e.User), Request: e.Request,
 		}}
 	}
 	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN,

@@ -43,6 +43,7 @@ type Error struct {
 	RetryAfter time.Duration // 0: not known
 	Head       Seq           // head of the conversation; set with the codes behind and after_ahead
 	From, To   Seq           // entries that cannot be read; set with the code damaged by a page of history
+	User       User          // the one of several named users who is meant; set with the codes no_user and forbidden
 	Request    string        // request id of the line in our log; set with the code internal
 }
 

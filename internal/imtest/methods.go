@@ -108,5 +108,6 @@ func Refusal(err error) error {
 		return err
 	}
 	return &im.Error{Code: im.Code(d.Code), Message: d.Message,
-		RetryAfter: time.Duration(d.RetryAfterMs) * time.Millisecond, Head: im.Seq(d.Head), Request: d.RequestId}
+		RetryAfter: time.Duration(d.RetryAfterMs) * time.Millisecond, Head: im.Seq(d.Head), User: im.User(d.User),
+		Request: d.RequestId}
 }

@@ -56,7 +56,9 @@ func (us *Users) Get(ctx context.Context, a im.Account) (Info, error) {
 	return describe(a.User, u), nil
 }
 
-func noUser(a im.Account) error { return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User) }
+func noUser(a im.Account) error {
+	return &im.Error{Code: im.CodeNoUser, User: a.User, Message: fmt.Sprintf("there is no user %.64s", a.User)}
+}
 
 // must reads a user's record, and fails if there is none. Codes: no_user.
 func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) {
@@ -95,16 +97,17 @@ func (us *Users) changeUser(ctx context.Context, a im.Account,
 // stored.
 type AddPolicy uint32
 
-// These values of AddPolicy say who may add a user to groups. The operator always may.
+// These values of AddPolicy say who may add a user to groups; 0: see mayAdd. The operator always may.
 const (
-	ByEverybody AddPolicy = 1 // also 0
+	ByEverybody AddPolicy = 1
 	ByNobody    AddPolicy = 2
+	ByContacts  AddPolicy = 3
 )
 
 // SetAddPolicy sets who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
 func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, Profile, error) {
-	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByNobody),
-		"everybody or nobody")
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByContacts),
+		"everybody, contacts or nobody")
 }
 
 // setPolicy sets the policy of a user that of points to, and describes the user as this user sees it. last is the

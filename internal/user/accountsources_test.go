@@ -2,6 +2,7 @@ package user_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -131,9 +132,9 @@ func TestUsersDecideWhoAddsThem(t *testing.T) {
 	w.no(err)
 	w.reopen()
 	w.no(add(false)) // to write to her is something else
-	for range 2 {
-		w.wantCode("adding alice", add(true), im.CodeForbidden)
-	}
+	refused := add(true)
+	w.wantCode("adding alice", refused, im.CodeForbidden)
+	w.wantCode("adding alice again", add(true), im.CodeForbidden)
 	w.wantCode("without a try left", add(true), im.CodeRateLimited)
 	w.wantCode("writing without a try left", add(false), im.CodeRateLimited)
 	w.no(w.users.LookUp(ctx, im.Account{Tenant: im.DefaultTenant}, both, false)) // the operator
@@ -141,7 +142,11 @@ func TestUsersDecideWhoAddsThem(t *testing.T) {
 	w.no(err)
 	w.reopen() // forgets the tries
 	w.no(add(true))
-	_, _, err = w.users.SetAddPolicy(ctx, alice, 3)
+	refusal, _ := errors.AsType[*im.Error](refused)
+	if refusal == nil || refusal.User != "alice" {
+		t.Errorf("the refusal is about %+v, want alice", refusal)
+	}
+	_, _, err = w.users.SetAddPolicy(ctx, alice, 4)
 	w.wantCode("an unknown policy", err, im.CodeInvalid)
 }
 

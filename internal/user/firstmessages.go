@@ -85,8 +85,13 @@ func (us *Users) FirstMessagesOf(ctx context.Context, a im.Account) (uint32, err
 		return 0, err
 	}
 	u, err := us.read(ctx, a)
-	if own := u.GetFirstMessages(); own > 0 {
-		return own, err
+	return uint32(chosen(rule, u)), err
+}
+
+// chosen returns the choice of a user under the rule of the tenant.
+func chosen(rule FirstMessages, u *storepb.User) FirstMessages {
+	if own := FirstMessages(u.GetFirstMessages()); rule > 0 && own > 0 {
+		return own
 	}
-	return uint32(rule), err
+	return rule
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/password"
 	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // rates has the buckets of attempts. Strangers and users fill separate ones.
@@ -91,8 +92,8 @@ func (us *Users) TakeLookUps(by im.Account, users []im.User) (later []int, wait 
 // it takes no token. Otherwise the first name that it refuses, and each name before it, costs a token, as a
 // look-up by TakeLookUps does, from the same bucket of this node: a user who tries names gets no more answers by using
 // several methods. An empty bucket refuses every call. If by is empty, the operator asks, and the limit does
-// not apply. It refuses users who do not exist, and with adding also those who do not let others add them to
-// groups, or who block the account. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.
+// not apply. It refuses users who do not exist, and with adding also those whom the account may not add to groups. The
+// error names the user. Codes: no_user, forbidden, rate_limited. Spec: P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
 	k, limit := userKey{what: rateLookUp, user: by}, perMinute(us.o.Rates.LookUps)
 	if by.User == "" {
@@ -109,16 +110,17 @@ func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, add
 		}
 		refusal := noUser(a)
 		if rec != nil {
-			refuses := adding && (AddPolicy(rec.AddPolicy) == ByNobody || rec.LeavingMs > 0)
-			if adding && !refuses && by.User != "" {
-				if refuses, err = us.blocks(ctx, a, by.User); err != nil {
-					return fmt.Errorf("look up whom user %s blocks: %w", u, err)
+			taken := true
+			if adding {
+				if taken, err = us.mayAdd(ctx, by, a, rec); err != nil {
+					return fmt.Errorf("look up who may add user %s: %w", u, err)
 				}
 			}
-			if !refuses {
+			if taken {
 				continue
 			}
-			refusal = im.Errorf(im.CodeForbidden, "%.64s does not let others add them to groups", u)
+			refusal = &im.Error{Code: im.CodeForbidden, User: u,
+				Message: fmt.Sprintf("%.64s does not let you add them to groups", u)}
 		}
 		for range i + 1 {
 			if us.rates.users.Take(us.now(), k, limit) != nil {
@@ -128,6 +130,35 @@ func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, add
 		return refusal
 	}
 	return nil
+}
+
+// mayAdd tells whether an account (by) may add a user, who has a record, to groups. A user who has not chosen is added
+// by contacts alone if messages of strangers would wait or not arrive: a group is no way around that. Spec: P-8.8.
+func (us *Users) mayAdd(ctx context.Context, by, a im.Account, u *storepb.User) (bool, error) {
+	policy := AddPolicy(u.AddPolicy)
+	switch {
+	case u.LeavingMs > 0:
+		return false, nil
+	case by.User == "":
+		return true, nil
+	case policy == 0:
+		rule, err := us.FirstMessageRule(ctx, a.Tenant)
+		if err != nil {
+			return false, err
+		}
+		if chosen(rule, u) > FirstOpen {
+			policy = ByContacts
+		}
+	case policy == ByNobody:
+		return false, nil
+	}
+	if policy == ByContacts {
+		if s, err := us.pairSight(ctx, by, a.User); err != nil || s != asContact {
+			return false, err
+		}
+	}
+	blocked, err := us.blocks(ctx, a, by.User)
+	return !blocked, err
 }
 
 // maxRepeats is how many repeats of an answered call with a password are

@@ -15,7 +15,7 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 		Code: string(e.Code), Message: e.Error(), Hint: info.Hint,
 		Settled: info.Settled, Retryable: info.Retryable,
 		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), Head: uint64(e.Head), DamagedFrom: uint64(e.From),
-		DamagedTo: uint64(e.To), RequestId: e.Request,
+		DamagedTo: uint64(e.To), User: string(e.User), RequestId: e.Request,
 	}
 }
 
@@ -23,7 +23,8 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 func ErrorOf(f *petrelv1.Error) *im.Error {
 	return &im.Error{
 		Code: im.Code(f.Code), Message: f.Message, RetryAfter: time.Duration(f.RetryAfterMs) * time.Millisecond,
-		Head: im.Seq(f.Head), From: im.Seq(f.DamagedFrom), To: im.Seq(f.DamagedTo), Request: f.RequestId,
+		Head: im.Seq(f.Head), From: im.Seq(f.DamagedFrom), To: im.Seq(f.DamagedTo), User: im.User(f.User),
+		Request: f.RequestId,
 	}
 }
 

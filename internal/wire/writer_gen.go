@@ -744,6 +744,10 @@ func (w *jsonWriter) writeError(m *petrelv1.Error) {
 			w.key(`"damagedTo":`)
 			w.number64(m.DamagedTo)
 		}
+		if m.User != "" {
+			w.key(`"user":`)
+			w.text(m.User)
+		}
 	}
 	w.close('}')
 }

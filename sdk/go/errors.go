@@ -22,6 +22,7 @@ type Error struct {
 	RequestID  string        // id of the request in the server's log
 	Head       uint64        // of the conversation, with behind and after_ahead
 	Damaged    Range         // entries that cannot be read, with damaged as the answer to a history request; P-9.5
+	User       string        // the one of several named users who is meant, with no_user and forbidden; P-8.8
 }
 
 func (e *Error) Error() string {
@@ -76,7 +77,7 @@ func fromWire(e *petrelv1.Error) *Error {
 	return &Error{
 		Code: e.Code, Message: e.Message, Hint: e.Hint, Settled: e.Settled, Retryable: e.Retryable,
 		RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond, RequestID: e.RequestId, Head: e.Head,
-		Damaged: Range{From: e.DamagedFrom, To: e.DamagedTo},
+		Damaged: Range{From: e.DamagedFrom, To: e.DamagedTo}, User: e.User,
 	}
 }
 

@@ -75,6 +75,18 @@ var peopleRules = []rule{
 		guards:  []guard{{"internal/api", "^TestGetUsersAnswersWhatDiffers$"}},
 	},
 	{
+		name:    "strangers-add-to-groups",
+		holds:   "a group is no way around first messages that wait",
+		patches: []patch{{"internal/user/rates.go", `if chosen(rule, u) > FirstOpen {`, `if chosen(rule, u) > FirstOpen && false {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^add-policy$/^Pebble$"}},
+	},
+	{
+		name:    "contacts-are-not-asked",
+		holds:   "a user whom contacts add is added by nobody else",
+		patches: []patch{{"internal/user/rates.go", `if s, err := us.pairSight(ctx, by, a.User); err != nil || s != asContact {`, `if s, err := us.pairSight(ctx, by, a.User); err != nil || s != asContact && false {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^add-policy$/^Pebble$"}},
+	},
+	{
 		name:    "count-look-ups-here",
 		holds:   "one node counts the look-ups of a user",
 		patches: []patch{{"internal/route/router.go", `taken, err := Ask(ctx, r, conv.Query{Conv: inbox, User: by.User}, r.takeLookUps, q)`, `taken, err := r.takeLookUps(nil, ctx, conv.Query{Conv: inbox, User: by.User}, q)`}},

@@ -150,7 +150,7 @@ var personalRules = []rule{
 	{
 		name:    "add-who-blocks-me",
 		holds:   "a blocked user adds who blocks them to no group",
-		patches: []patch{{"internal/user/rates.go", `if adding && !refuses && by.User != "" {`, `if false {`}},
+		patches: []patch{{"internal/user/rates.go", `return !blocked, err`, `return !blocked || true, err`}},
 		guards:  []guard{{"internal/user", "^TestABlockedUserAddsNobody$"}, {"test/scenario", "^TestScenarios$/^block$/^Pebble$"}},
 	},
 	{

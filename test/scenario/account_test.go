@@ -41,6 +41,10 @@ func (s *session) accountCommand(a args) bool {
 	case "first": // first closed
 		r, err := invoke[petrelv1.SetFirstMessagesRequest, petrelv1.Account](s, "AccountService/SetFirstMessages", &petrelv1.SetFirstMessagesRequest{FirstMessages: firstMessages(a.word(1)), RequestId: request})
 		s.reply(err, "%s", accountText(r))
+	case "adds": // adds contacts
+		policy := petrelv1.AddPolicy(petrelv1.AddPolicy_value["ADD_POLICY_"+strings.ToUpper(a.word(1))])
+		r, err := invoke[petrelv1.SetAddPolicyRequest, petrelv1.Account](s, "AccountService/SetAddPolicy", &petrelv1.SetAddPolicyRequest{Policy: policy, RequestId: request})
+		s.reply(err, "%s", accountText(r))
 	case "private": // private on
 		r, err := invoke[petrelv1.SetPrivateReadingRequest, petrelv1.Account](s, "AccountService/SetPrivateReading", &petrelv1.SetPrivateReadingRequest{Private: a.word(1) == "on", RequestId: request})
 		s.reply(err, "%s", accountText(r))

@@ -446,10 +446,10 @@ func (w *world) sendAs(s *session, t *tenant, a args) error {
 	return nil
 }
 
-// codeOf is the Petrel code of an error of an API call.
+// codeOf is the Petrel code of an error of an API call, with the user whom it is about.
 func codeOf(err error) string {
 	if refused, ok := errors.AsType[*im.Error](err); ok { // of a call over the connection
-		return string(refused.Code)
+		return string(refused.Code) + about(string(refused.User))
 	}
 	var e *connect.Error
 	if !errors.As(err, &e) {
@@ -458,7 +458,7 @@ func codeOf(err error) string {
 	for _, d := range e.Details() {
 		if v, err := d.Value(); err == nil {
 			if p, ok := v.(*petrelv1.Error); ok {
-				return p.Code
+				return p.Code + about(p.User)
 			}
 		}
 	}

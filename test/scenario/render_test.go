@@ -213,7 +213,15 @@ func (s *session) failed(id uint64, e *petrelv1.Error) string {
 	if e.Head > 0 {
 		text += " head=" + itoa(e.Head)
 	}
-	return text
+	return text + about(e.User)
+}
+
+// about names the user whom a refusal is about.
+func about(user string) string {
+	if user == "" {
+		return ""
+	}
+	return " about=" + user
 }
 
 // told notes an entry that the session was shown.

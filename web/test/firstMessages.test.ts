@@ -37,6 +37,17 @@ describe('first messages', { timeout: suiteMs, concurrency: 3 }, () => {
     await until('the chat is left', () => !ben.page.url().includes('/u/'))
     await ben.go('u/cleo')
     await ben.page.getByText('You have refused messages of cleo').waitFor()
+    await ben.go('settings')
+    await ben.page.locator('.card', { hasText: 'Refused strangers' }).getByText('cleo').waitFor()
+    await ben.page.getByRole('radiogroup', { name: 'Who may add you to groups' }).getByRole('radio', { name: 'Contacts', checked: true }).waitFor()
+
+    await ada.page.getByRole('button', { name: 'Menu' }).click()
+    await ada.page.getByRole('menuitem', { name: 'New group' }).click()
+    await ada.page.getByLabel('Name of the group').fill('Boats')
+    await ada.page.getByLabel('Add by user name or handle').fill('ben')
+    await ada.page.getByRole('button', { name: 'Create' }).click()
+    await ada.page.getByText('ben does not let you add them to groups').waitFor()
+    await ada.page.getByRole('button', { name: 'Cancel' }).click()
     assert.equal(await ada.page.locator('.ticks-read').count(), 0)
 
     await ben.go('u/ada')

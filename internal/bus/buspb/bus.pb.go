@@ -264,6 +264,7 @@ type Error struct {
 	From          uint64                 `protobuf:"varint,5,opt,name=from,proto3" json:"from,omitempty"` // entries that cannot be read
 	To            uint64                 `protobuf:"varint,6,opt,name=to,proto3" json:"to,omitempty"`
 	Request       string                 `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"` // id of the line in the log
+	User          string                 `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`       // the one of several named users who is meant
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -343,6 +344,13 @@ func (x *Error) GetTo() uint64 {
 func (x *Error) GetRequest() string {
 	if x != nil {
 		return x.Request
+	}
+	return ""
+}
+
+func (x *Error) GetUser() string {
+	if x != nil {
+		return x.User
 	}
 	return ""
 }
@@ -574,7 +582,7 @@ const file_petrel_bus_v1_bus_proto_rawDesc = "" +
 	"\ttoo_large\x18\x03 \x01(\bR\btooLarge\"K\n" +
 	"\x05Reply\x12\x16\n" +
 	"\x06answer\x18\x01 \x01(\fR\x06answer\x12*\n" +
-	"\x05error\x18\x02 \x01(\v2\x14.petrel.bus.v1.ErrorR\x05error\"\xad\x01\n" +
+	"\x05error\x18\x02 \x01(\v2\x14.petrel.bus.v1.ErrorR\x05error\"\xc1\x01\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12$\n" +
@@ -582,7 +590,8 @@ const file_petrel_bus_v1_bus_proto_rawDesc = "" +
 	"\x04head\x18\x04 \x01(\x04R\x04head\x12\x12\n" +
 	"\x04from\x18\x05 \x01(\x04R\x04from\x12\x0e\n" +
 	"\x02to\x18\x06 \x01(\x04R\x02to\x12\x18\n" +
-	"\arequest\x18\a \x01(\tR\arequest\"\xbc\x01\n" +
+	"\arequest\x18\a \x01(\tR\arequest\x12\x12\n" +
+	"\x04user\x18\b \x01(\tR\x04user\"\xbc\x01\n" +
 	"\bPresence\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x123\n" +

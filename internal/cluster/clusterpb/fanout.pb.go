@@ -783,6 +783,7 @@ type Answer_Failure struct {
 	RetryAfterMs  uint64                 `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	Head          uint64                 `protobuf:"varint,4,opt,name=head,proto3" json:"head,omitempty"`
 	Request       string                 `protobuf:"bytes,5,opt,name=request,proto3" json:"request,omitempty"`
+	User          string                 `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"` // the one of several named users who is meant
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -848,6 +849,13 @@ func (x *Answer_Failure) GetHead() uint64 {
 func (x *Answer_Failure) GetRequest() string {
 	if x != nil {
 		return x.Request
+	}
+	return ""
+}
+
+func (x *Answer_Failure) GetUser() string {
+	if x != nil {
+		return x.User
 	}
 	return ""
 }
@@ -952,7 +960,7 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\x03row\x18\x05 \x01(\rR\x03row\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x10\n" +
 	"\x03all\x18\x03 \x01(\bR\x03all\x12\x10\n" +
-	"\x03but\x18\x04 \x01(\tR\x03but\"\xb3\x03\n" +
+	"\x03but\x18\x04 \x01(\tR\x03but\"\xc7\x03\n" +
 	"\x06Answer\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\rR\x02at\x12\x10\n" +
@@ -965,13 +973,14 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\acounted\x18\t \x01(\x04R\acounted\x12\x18\n" +
 	"\amessage\x18\n" +
 	" \x01(\fR\amessage\x12\x19\n" +
-	"\bthread_n\x18\v \x01(\x04R\athreadN\x1a\x8b\x01\n" +
+	"\bthread_n\x18\v \x01(\x04R\athreadN\x1a\x9f\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12$\n" +
 	"\x0eretry_after_ms\x18\x03 \x01(\x04R\fretryAfterMs\x12\x12\n" +
 	"\x04head\x18\x04 \x01(\x04R\x04head\x12\x18\n" +
-	"\arequest\x18\x05 \x01(\tR\arequest\"\xf6\x01\n" +
+	"\arequest\x18\x05 \x01(\tR\arequest\x12\x12\n" +
+	"\x04user\x18\x06 \x01(\tR\x04user\"\xf6\x01\n" +
 	"\bReceipts\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x14\n" +

@@ -158,7 +158,7 @@ func Error(e *petrelv1.Error) *im.Error {
 	return &im.Error{
 		Code: im.Code(e.Code), Message: e.Message, Head: im.Seq(e.Head),
 		RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond,
-		From:       im.Seq(e.DamagedFrom), To: im.Seq(e.DamagedTo),
+		From:       im.Seq(e.DamagedFrom), To: im.Seq(e.DamagedTo), User: im.User(e.User),
 	}
 }
 

@@ -143,9 +143,10 @@ func (Visibility) EnumDescriptor() ([]byte, []int) {
 type AddPolicy int32
 
 const (
-	AddPolicy_ADD_POLICY_UNSPECIFIED AddPolicy = 0 // everybody
+	AddPolicy_ADD_POLICY_UNSPECIFIED AddPolicy = 0 // as first messages: everybody if those of strangers come, else contacts. Clause P-14.11
 	AddPolicy_ADD_POLICY_EVERYBODY   AddPolicy = 1
 	AddPolicy_ADD_POLICY_NOBODY      AddPolicy = 2 // but the operator
+	AddPolicy_ADD_POLICY_CONTACTS    AddPolicy = 3 // those whom the user has as contacts. Clause P-14.7
 )
 
 // Enum value maps for AddPolicy.
@@ -154,11 +155,13 @@ var (
 		0: "ADD_POLICY_UNSPECIFIED",
 		1: "ADD_POLICY_EVERYBODY",
 		2: "ADD_POLICY_NOBODY",
+		3: "ADD_POLICY_CONTACTS",
 	}
 	AddPolicy_value = map[string]int32{
 		"ADD_POLICY_UNSPECIFIED": 0,
 		"ADD_POLICY_EVERYBODY":   1,
 		"ADD_POLICY_NOBODY":      2,
+		"ADD_POLICY_CONTACTS":    3,
 	}
 )
 
@@ -2798,11 +2801,12 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14VISIBILITY_EVERYBODY\x10\x01\x12\x17\n" +
 	"\x13VISIBILITY_CONTACTS\x10\x02\x12\x15\n" +
-	"\x11VISIBILITY_NOBODY\x10\x03*X\n" +
+	"\x11VISIBILITY_NOBODY\x10\x03*q\n" +
 	"\tAddPolicy\x12\x1a\n" +
 	"\x16ADD_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ADD_POLICY_EVERYBODY\x10\x01\x12\x15\n" +
-	"\x11ADD_POLICY_NOBODY\x10\x02*e\n" +
+	"\x11ADD_POLICY_NOBODY\x10\x02\x12\x17\n" +
+	"\x13ADD_POLICY_CONTACTS\x10\x03*e\n" +
 	"\rForwardPolicy\x12\x1e\n" +
 	"\x1aFORWARD_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FORWARD_POLICY_NAMED\x10\x01\x12\x1a\n" +

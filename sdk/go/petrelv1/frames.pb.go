@@ -1195,6 +1195,7 @@ type Error struct {
 	Head          uint64                 `protobuf:"varint,8,opt,name=head,proto3" json:"head,omitempty"`                                  // with behind and after_ahead: the conversation's head
 	DamagedFrom   uint64                 `protobuf:"varint,9,opt,name=damaged_from,json=damagedFrom,proto3" json:"damaged_from,omitempty"` // with damaged that answers a history: the entries from here
 	DamagedTo     uint64                 `protobuf:"varint,10,opt,name=damaged_to,json=damagedTo,proto3" json:"damaged_to,omitempty"`      // up to here cannot be read. Clause P-9.5
+	User          string                 `protobuf:"bytes,11,opt,name=user,proto3" json:"user,omitempty"`                                  // with no_user and forbidden that answer a list of users: who is meant
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1297,6 +1298,13 @@ func (x *Error) GetDamagedTo() uint64 {
 		return x.DamagedTo
 	}
 	return 0
+}
+
+func (x *Error) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
 }
 
 // Events is everything pushed, oldest first within each conversation. Clause
@@ -3194,7 +3202,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\x12\x18\n" +
 	"\acounted\x18\x04 \x01(\x04R\acounted\x12,\n" +
 	"\amessage\x18\x05 \x01(\v2\x12.petrel.v1.MessageR\amessage\x12\x19\n" +
-	"\bthread_n\x18\x06 \x01(\x04R\athreadN\"\x9c\x02\n" +
+	"\bthread_n\x18\x06 \x01(\x04R\athreadN\"\xb0\x02\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x18\n" +
@@ -3208,7 +3216,8 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\fdamaged_from\x18\t \x01(\x04R\vdamagedFrom\x12\x1d\n" +
 	"\n" +
 	"damaged_to\x18\n" +
-	" \x01(\x04R\tdamagedTo\"\x96\x02\n" +
+	" \x01(\x04R\tdamagedTo\x12\x12\n" +
+	"\x04user\x18\v \x01(\tR\x04user\"\x96\x02\n" +
 	"\x06Events\x12.\n" +
 	"\bmessages\x18\x01 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12%\n" +
 	"\x05hints\x18\x02 \x03(\v2\x0f.petrel.v1.HintR\x05hints\x12.\n" +

@@ -27,6 +27,8 @@ export class PetrelError extends Error {
   declare readonly requestId: string
   /** The head of the conversation, if the code is behind or after_ahead; else 0. */
   declare readonly head: number
+  /** The one of several named users who is meant, if the code is no_user or forbidden; else empty or undefined. Spec: P-8.8. */
+  declare readonly user: string | undefined
   /** The range that the server cannot read, if a history request failed with `damaged`. Spec: P-9.5. */
   declare readonly damaged: Range | undefined
 

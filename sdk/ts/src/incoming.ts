@@ -31,7 +31,7 @@ export function incoming(client: Client, signal?: AbortSignal): AsyncGenerator<M
 async function* read(client: Client, left: AbortController, signal?: AbortSignal): AsyncGenerator<Message, void, void> {
   const { driver } = client
   await driver.open()
-  if (driver.read((core) => core.incoming.reading)) throw refused('invalid', 'another loop reads the incoming messages')
+  if (driver.read((core) => core.incoming.reading)) throw refused('invalid', 'another loop reads the messages')
   driver.apply((core) => {
     core.incoming.reading = true
   })

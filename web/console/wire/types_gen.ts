@@ -9,7 +9,7 @@ export type ReportReasonJson = 'REPORT_REASON_UNSPECIFIED' | 'REPORT_REASON_SPAM
 
 export type VisibilityJson = 'VISIBILITY_UNSPECIFIED' | 'VISIBILITY_EVERYBODY' | 'VISIBILITY_CONTACTS' | 'VISIBILITY_NOBODY'
 
-export type AddPolicyJson = 'ADD_POLICY_UNSPECIFIED' | 'ADD_POLICY_EVERYBODY' | 'ADD_POLICY_NOBODY'
+export type AddPolicyJson = 'ADD_POLICY_UNSPECIFIED' | 'ADD_POLICY_EVERYBODY' | 'ADD_POLICY_NOBODY' | 'ADD_POLICY_CONTACTS'
 
 export type ForwardPolicyJson = 'FORWARD_POLICY_UNSPECIFIED' | 'FORWARD_POLICY_NAMED' | 'FORWARD_POLICY_UNNAMED'
 
@@ -772,6 +772,8 @@ export interface ErrorJson {
   readonly damagedFrom?: Decimal
   /** up to here cannot be read. Clause P-9.5 */
   readonly damagedTo?: Decimal
+  /** with no_user and forbidden that answer a list of users: who is meant */
+  readonly user?: string
 }
 
 /**

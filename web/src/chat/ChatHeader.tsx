@@ -12,7 +12,7 @@ import { isDissolved, isListed, isMuted } from '../sidebar/chatList.js'
 import { lastSeen } from './lastSeen.js'
 import { useMembers } from './useMembers.js'
 import { ClearDialog } from './ClearDialog.js'
-import { MuteItem, MuteMark, MuteMenu, nextUnmuted, useAfter } from './MuteMenu.js'
+import { MuteItem, MuteMark, MuteTimes, nextUnmuted, useAfter } from './mute.js'
 import { Typing } from './Typing.js'
 
 const loadPins = () => import('../parts.js').then((m) => m.PinsDialog)
@@ -57,7 +57,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
         </Menu>
       )}
       {clears && v && <ClearDialog conversation={v} onClose={() => setClears(false)} />}
-      {mute && v && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
+      {mute && v && <MuteTimes conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
       {pins && v && <Later load={loadPins} onFailed={closePins} of={{ conv: v.id, onJump: (seq: number) => { setPins(false); onJump(seq) }, onClose: closePins }} />}
     </header>
   )

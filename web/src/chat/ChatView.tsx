@@ -1,5 +1,5 @@
 import type { Message, Outgoing } from '@petrel-im/sdk'
-import { useClient, useStatus } from '@petrel-im/sdk/react'
+import { useClient, useContact, useStatus } from '@petrel-im/sdk/react'
 import { type ClipboardEvent, type DragEvent, type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { isComposing, type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
@@ -33,6 +33,7 @@ const loadReact = () => import('../parts.js').then((m) => m.ReactDialog)
 const loadReport = () => import('../parts.js').then((m) => m.ReportDialog)
 const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
 const loadFirst = () => import('../parts.js').then((m) => m.FirstMessagesLine)
+const loadRequest = () => import('../parts.js').then((m) => m.RequestLine)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
 const answerMs = 20_000 // a refusal for so long means that messages wait for an answer. P-14.11
@@ -48,6 +49,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const route = useRoute()
   const toast = useToast()
   const v = useChat(conv, peer)
+  const contact = useContact(v?.peer || peer)
   const pending = usePendingOf(conv, peer)
   const refused = usePutOff(pending)
   const putOff = refused === 'rate_limited' && pending.some((o) => (o.error?.retryAfterMs ?? 0) >= answerMs) ? 'unanswered' : refused
@@ -144,6 +146,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
         {v ? <Timeline key={v.id} conversation={v} pending={pending} selection={selection} onSelect={setSelection} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
         {v?.kind !== 'group' && <BlockedLine user={v?.peer || peer} />}
         {v?.personal.firstMessages && !v.personal.blocked && <Later load={loadFirst} onFailed={ignore} of={{ conversation: v, onRefused: () => go({ account: session.user }) }} />}
+        {contact?.receivedMs && !v?.personal.firstMessages && <Later load={loadRequest} onFailed={ignore} of={{ contact, onDone: () => composer.current?.focus() }} />}
         {v?.left
           ? <p className="composer-none">{t(isDissolved(client, v) ? 'dissolved' : 'notMember')}</p>
           : <Composer chat={peer ? `@${peer}` : conv} conv={id || conv} peer={peer} conversation={v} pending={pending} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />}

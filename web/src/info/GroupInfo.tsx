@@ -11,6 +11,7 @@ import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo } from '../environment.js'
 import { ConfirmDialog, type Question } from './ConfirmDialog.js'
 import { MemberList } from './MemberList.js'
+import { membersFailure } from './membersFailure.js'
 import { useChoice, UserPicker } from './UserPicker.js'
 
 /** The members of a group, and the actions of the person on them and on the group. */
@@ -63,7 +64,7 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
 function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly members: readonly MemberRef[]; readonly onClose: () => void }): ReactElement {
   const { t } = useLaterTranslation()
   const client = useClient()
-  const toast = useToast()
+  const session = useSession()
   const choice = useChoice(members.map((m) => m.user))
   const add = async (e: FormEvent): Promise<void> => {
     e.preventDefault()
@@ -73,7 +74,7 @@ function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly
       await client.addMembers(conv, users)
       onClose()
     } catch (why) {
-      toast(thrownText(why, t))
+      choice.refuse(membersFailure(why, session, t))
     }
   }
   return (

@@ -8,7 +8,7 @@ import { useSession } from '../account/SessionContext.js'
 import { LastSeen } from '../chat/ChatHeader.js'
 import { thrownText } from '../chat/failureText.js'
 import { ContactPart } from '../contacts/ContactPart.js'
-import { mutedText, MuteMenu, useMuted } from '../chat/MuteMenu.js'
+import { mutedText, MuteTimes, useMuted } from '../chat/mute.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { useGo, useRoute } from '../environment.js'
 import { useChat, useOfClient } from '../clientSnapshot.js'
@@ -90,7 +90,7 @@ function NotifySwitch({ conversation: v }: { readonly conversation: Conversation
   return (
     <div ref={place}>
       <Switch icon="bell" on={!muted} onChange={changed}>{t('notifications')}{muted && <span className="row-note note-below">{mutedText(v, translation)}</span>}</Switch>
-      {mute && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
+      {mute && <MuteTimes conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
     </div>
   )
 }

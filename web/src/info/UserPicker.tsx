@@ -25,6 +25,8 @@ export interface Choice {
    * answer, it sets the error and returns undefined.
    */
   readonly take: () => Promise<readonly string[] | undefined>
+  /** Says why the chosen users were refused. */
+  readonly refuse: (why: string) => void
 }
 
 /**
@@ -63,7 +65,7 @@ export function useChoice(without: readonly string[]): Choice {
       return refuse(thrownText(why, t))
     }
   }
-  return { chosen, without, typed, error, choose: setChosen, type, take }
+  return { chosen, without, typed, error, choose: setChosen, type, take, refuse }
 }
 
 function handleIn(typed: string): string {

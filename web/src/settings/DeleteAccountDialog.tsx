@@ -4,7 +4,7 @@ import { Dialog } from '../../ui/Dialog.js'
 import { Button, Field, toast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
-import { useUnsent } from '../clientSnapshot.js'
+import { useOfClient, useUnsent } from '../clientSnapshot.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { go } from '../route.js'
 
@@ -13,6 +13,7 @@ export function DeleteAccountDialog({ onClose }: { readonly onClose: () => void 
   const { t } = useLaterTranslation()
   const session = useSession()
   const unsent = useUnsent()
+  const owned = useOfClient((c) => c.conversations()).filter((v) => v.role === 'owner' && !v.left).length
   const [password, setPassword] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<string | undefined>(undefined)
@@ -38,6 +39,7 @@ export function DeleteAccountDialog({ onClose }: { readonly onClose: () => void 
           <li>{t('deleteProfile')}</li>
           <li>{t('deleteMessages')}</li>
           <li>{t('deleteBack')}</li>
+          {owned > 0 && <li>{t('deleteGroups', { n: owned })}</li>}
         </ul>
         {unsent > 0 && <p className="field-error" role="alert">{t('unsentLost', { n: unsent })}</p>}
         <Field label={t('password')} hint={t('deletePasswordHint')} type="password" reveal={t('showPassword')} autoComplete="current-password" value={password} error={error} onChange={(e) => setPassword(e.target.value)} />

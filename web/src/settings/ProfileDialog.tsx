@@ -98,7 +98,7 @@ function Form({ account, onClose }: { readonly account: Account; readonly onClos
           {choice('about')}
         </div>
         <div>
-          <Field {...field('handle', t('profileHandleHint'))} autoComplete="off" autoCapitalize="none" spellCheck={false} />
+          <Field {...field('handle', t('profileHandleHint', { user: account.user ?? '' }))} autoComplete="off" autoCapitalize="none" spellCheck={false} />
           {choice('handle')}
         </div>
       </form>

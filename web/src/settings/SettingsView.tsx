@@ -8,6 +8,7 @@ import { useSession } from '../account/SessionContext.js'
 import { soon, thrownText } from '../chat/failureText.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
 import { UserLine } from '../chat/WhoDialog.js'
+import { useContactChange } from '../contacts/useContactChange.js'
 import { mayNotify, permission } from '../notifications.js'
 import { prefer, usePreferences } from '../preferences.js'
 import { version } from '../pageMeta.js'
@@ -45,6 +46,7 @@ export function SettingsView(): ReactElement {
         </section>
         <Privacy />
         <Blocked />
+        <Refused />
         <p className="quiet settings-version">{version} · <ServerVersion /></p>
       </div>
       {open === 'profile' && <ProfileDialog onClose={() => setOpen(undefined)} />}
@@ -94,6 +96,7 @@ function Notices(): ReactElement {
 
 type Account = ResponseOf<'petrel.v1.AccountService/GetAccount'>
 type FirstMessagesChoice = NonNullable<Account['firstMessages']>
+type AddPolicy = NonNullable<Account['addPolicy']>
 
 /** What others learn of the user, and what becomes of messages of strangers, which is a choice where the tenant has a rule. */
 function Privacy(): ReactElement | null {
@@ -116,12 +119,16 @@ function Privacy(): ReactElement | null {
   const choose = (firstMessages: FirstMessagesChoice): void => change({ firstMessages }, client.call('petrel.v1.AccountService/SetFirstMessages', { firstMessages }, soon(client)))
   const hide = (privateReading: boolean): void => change({ privateReading }, client.call('petrel.v1.AccountService/SetPrivateReading', { private: privateReading }, soon(client)))
   const chosen = account.firstMessagesDefault && (account.firstMessages ?? account.firstMessagesDefault)
+  const byContacts = chosen === 'FIRST_MESSAGES_REQUEST' || chosen === 'FIRST_MESSAGES_CLOSED' // a user who has not chosen is added by them. P-8.8
+  const adds = account.addPolicy ?? (byContacts ? 'ADD_POLICY_CONTACTS' : 'ADD_POLICY_EVERYBODY')
+  const setAdds = (addPolicy: AddPolicy): void => change({ addPolicy }, client.call('petrel.v1.AccountService/SetAddPolicy', { policy: addPolicy }, soon(client)))
   return (
     <>
       <section className="card">
         <h2 className="info-title">{t('privacy')}</h2>
         <Switch icon="eye" on={account.privateReading ?? false} onChange={hide}>{t('privateReading')}</Switch>
         <p className="info-note">{t('privateReadingHint')}</p>
+        <div className="card-choices"><Choices titled label={t('whoAdds')} value={adds} onChange={setAdds} of={[['ADD_POLICY_EVERYBODY', t('everybody')], ['ADD_POLICY_CONTACTS', t('contacts')], ['ADD_POLICY_NOBODY', t('nobody')]]} /></div>
       </section>
       {chosen && (
         <section className="card">
@@ -144,10 +151,31 @@ function Blocked(): ReactElement | null {
       <h2 className="info-title">{t('blockedUsers')}</h2>
       <ul>{blocked.map((u) => (
         <li key={u} className="blocked">
-          <ul className="row-text"><UserLine user={u} note={`@${u}`} /></ul>
+          <ul className="row-text"><UserLine user={u} note="" /></ul>
           <Button small onClick={() => void client.block(u, false).catch((why: unknown) => toast(thrownText(why, t)))}>{t('unblock')}</Button>
         </li>
       ))}</ul>
+    </section>
+  )
+}
+
+/** The strangers whose messages the person has refused. */
+function Refused(): ReactElement | null {
+  const { t } = useLaterTranslation()
+  const refused = useOfClient((c) => c.conversations()).filter((v) => v.personal.firstMessages === 'refused')
+  const { busy, error, change } = useContactChange()
+  if (refused.length === 0) return null
+  return (
+    <section className="card">
+      <h2 className="info-title">{t('refusedUsers')}</h2>
+      <p className="info-note">{t('blockedNote')}</p>
+      <ul>{refused.map(({ peer }) => (
+        <li key={peer} className="blocked">
+          <ul className="row-text"><UserLine user={peer} note="" /></ul>
+          <Button small disabled={busy} onClick={() => change((contacts, options) => contacts.acceptMessages(peer, options))}>{t('accept')}</Button>
+        </li>
+      ))}</ul>
+      {error !== undefined && <p className="info-note field-error" role="alert">{error}</p>}
     </section>
   )
 }

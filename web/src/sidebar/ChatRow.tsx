@@ -7,7 +7,7 @@ import { useSession } from '../account/SessionContext.js'
 import { useAway } from '../chat/hiddenMessages.js'
 import { ClearDialog } from '../chat/ClearDialog.js'
 import { isAway } from '../chat/inTimeline.js'
-import { MuteItem, MuteMark, MuteMenu, useMuted } from '../chat/MuteMenu.js'
+import { MuteItem, MuteMark, MuteTimes, useMuted } from '../chat/mute.js'
 import { plainText } from '../chat/markup.js'
 import { usePlain } from '../chat/plainText.js'
 import { asEdited, isSaid, isShown } from '../chat/timelineRows.js'
@@ -67,7 +67,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, tabSto
       </button>
       {menu && <ChatMenu conversation={v} at={menu} onMute={() => setMute(menu)} onClear={() => setClears(true)} onClose={() => setMenu(undefined)} />}
       {clears && <ClearDialog conversation={v} onClose={() => setClears(false)} />}
-      {mute && <MuteMenu conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
+      {mute && <MuteTimes conv={v.id} at={mute} onClose={() => setMute(undefined)} />}
     </>
   )
 })

@@ -1,3 +1,4 @@
+import { isPetrelError } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { type FormEvent, type ReactElement, useState } from 'react'
 import { Dialog } from '../../ui/Dialog.js'
@@ -5,6 +6,7 @@ import { Button, Field } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failureText.js'
 import { useLaterTranslation } from '../i18n/useLaterTranslation.js'
+import { membersFailure } from '../info/membersFailure.js'
 import { useChoice, UserPicker } from '../info/UserPicker.js'
 import { useGo } from '../environment.js'
 
@@ -12,7 +14,8 @@ import { useGo } from '../environment.js'
 export function NewGroupDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
   const { t } = useLaterTranslation()
   const client = useClient()
-  const { user } = useSession()
+  const session = useSession()
+  const { user } = session
   const go = useGo()
   const [title, setTitle] = useState('')
   const choice = useChoice([user])
@@ -29,7 +32,8 @@ export function NewGroupDialog({ onClose }: { readonly onClose: () => void }): R
       onClose()
       go({ account: user, conv })
     } catch (why) {
-      setError(thrownText(why, t))
+      if (isPetrelError(why) && why.user) choice.refuse(membersFailure(why, session, t))
+      else setError(thrownText(why, t))
     } finally {
       setBusy(false)
     }

@@ -5,7 +5,7 @@ import { activeIn, Badge, Icon, IconButton, isComposing, SearchField } from '../
 import { isNamed } from '../account/useName.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConnectionLine } from '../connection.js'
-import { nextUnmuted, useAfter } from '../chat/MuteMenu.js'
+import { nextUnmuted, useAfter } from '../chat/mute.js'
 import { useTranslation } from '../i18n/index.js'
 import { useGo, useRoute } from '../environment.js'
 import { isNarrow, useNarrow } from '../useNarrow.js'

@@ -279,7 +279,7 @@ type AccountServiceClient interface {
 	// that are not set stay as they are. Clauses P-14.1, P-14.6.
 	// Errors: invalid, handle_taken, forbidden (only the back end changes that).
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
-	// SetAddPolicy says who may add the caller to groups. The operator always may.
+	// SetAddPolicy says who may add the caller to groups. The operator always may. Clause P-8.8.
 	// Errors: invalid.
 	SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// SetForwardPolicy says whether the caller is named as the author of messages that
@@ -574,7 +574,7 @@ type AccountServiceHandler interface {
 	// that are not set stay as they are. Clauses P-14.1, P-14.6.
 	// Errors: invalid, handle_taken, forbidden (only the back end changes that).
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
-	// SetAddPolicy says who may add the caller to groups. The operator always may.
+	// SetAddPolicy says who may add the caller to groups. The operator always may. Clause P-8.8.
 	// Errors: invalid.
 	SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// SetForwardPolicy says whether the caller is named as the author of messages that

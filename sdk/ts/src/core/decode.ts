@@ -119,7 +119,7 @@ const state = message<f.ConvState, json.ConvStateJson>({
 
 /** Reads an error, from a frame or from an answer over HTTP. */
 export const wireError = message<f.WireError, json.ErrorJson>({
-  code: text, message: text, hint: text, settled: flag, retryable: flag, retryAfterMs: wide, requestId: text, head: wide, damagedFrom: wide, damagedTo: wide,
+  code: text, message: text, hint: text, user: text, settled: flag, retryable: flag, retryAfterMs: wide, requestId: text, head: wide, damagedFrom: wide, damagedTo: wide,
 })
 
 const limits = message<f.Limits, json.LimitsJson>({ frameBytes: wide, historyMessages: wide, openRequests: wide })

@@ -29,6 +29,8 @@ export interface Failure {
   readonly requestId: string
   /** The head of the conversation, if the code is behind or after_ahead; else 0. */
   readonly head: number
+  /** The one of several named users who is meant, if the code is no_user or forbidden. Spec: P-8.8. */
+  readonly user?: string
   /** The range that the server cannot read. Spec: P-9.5. */
   readonly damaged?: Range
 }

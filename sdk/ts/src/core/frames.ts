@@ -357,6 +357,7 @@ export interface WireError {
   readonly retryAfterMs: number
   readonly requestId: string
   readonly head: number
+  readonly user: string
   readonly damagedFrom: number
   readonly damagedTo: number
 }

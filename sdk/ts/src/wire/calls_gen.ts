@@ -39,7 +39,7 @@ export interface Calls {
    */
   readonly 'petrel.v1.AccountService/UpdateAccount': readonly [wire.UpdateAccountRequestJson, wire.AccountJson]
   /**
-   * SetAddPolicy says who may add the caller to groups. The operator always may.
+   * SetAddPolicy says who may add the caller to groups. The operator always may. Clause P-8.8.
    * Errors: invalid.
    */
   readonly 'petrel.v1.AccountService/SetAddPolicy': readonly [wire.SetAddPolicyRequestJson, wire.AccountJson]
