@@ -67,8 +67,8 @@ describe('the console while something is wrong', { timeout: suiteMs }, () => {
     const free = bavail * bsize
     const full = await Server.start({ PETREL_STORE__MIN_FREE: `${Math.floor(0.8 * free / 2 ** 20)}MiB` })
     try {
+      const who = await makeOperator(full, 'carol') // a full disk takes no enrolment
       execFileSync('fallocate', ['-l', String(Math.floor(0.4 * free)), path.join(full.folder, 'taken')])
-      const who = await makeOperator(full, 'carol')
       const p = await openConsole(shared.browser, full, who)
       await incident(p, /free on the disk, less than store.min_free: sends are refused/)
       await p.page.getByText('Free space on the disk of the store, or make it larger').waitFor()
