@@ -57,6 +57,7 @@ describe('contacts', { timeout: suiteMs, concurrency: 3 }, () => {
 
     await ben.page.locator('.sidebar-header').getByText('1 contact request waits').waitFor({ state: 'attached' })
     await pane(ben).getByText('🦊 from the choir').waitFor()
+    await ben.page.locator('.request-line').getByText(`${ada.user} wants to add you as a contact. 🦊 from the choir`).waitFor()
     await openContacts(ben)
     await part(ben, 'Requests').getByText('🦊 from the choir').waitFor()
     await part(ben, 'Requests').getByRole('button', { name: 'Accept' }).press('Enter')

@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection, and those of the version
 // before. It answers for these files and for nothing else: what goes to the API passes it by.
-const version = "b938fa64dda6f045"
-const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-CEC9w4sC.js","/assets/index-Dw-7AVLR.css","/assets/parts-CkEn8xKr.css","/assets/parts-CuBbHax9.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "30c49540549b6beb"
+const files = ["/","/assets/en-C2Up0H_u.js","/assets/index-Bkm6BW3P.js","/assets/index-Dw-7AVLR.css","/assets/parts-CkEn8xKr.css","/assets/parts-DN290jUg.js","/assets/zh-BIwJPeqy.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

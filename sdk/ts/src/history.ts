@@ -129,7 +129,7 @@ export class HistoryWindow {
     const jump = ++this.#jumps
     let taken: HistoryPage | undefined
     await this.#page(q, options, (page) => {
-      if (!('messages' in page)) throw new Error('the server answered with no page')
+      if (!('messages' in page)) throw new Error('the server answered a jump with a range')
       if (jump !== this.#jumps) return
       taken = page
       this.#driver.apply((core) => takeAround(core, this.#conv, this.#window, page))

@@ -33,7 +33,7 @@ const loadReact = () => import('../parts.js').then((m) => m.ReactDialog)
 const loadReport = () => import('../parts.js').then((m) => m.ReportDialog)
 const loadWho = () => import('../parts.js').then((m) => m.WhoDialog)
 const loadFirst = () => import('../parts.js').then((m) => m.FirstMessagesLine)
-const loadRequest = () => import('../parts.js').then((m) => m.RequestLine)
+const loadRequest = () => import('../parts.js').then((m) => m.ContactRequestLine)
 const loadBar = () => import('../parts.js').then((m) => m.SelectBar)
 
 const answerMs = 20_000 // a refusal for so long means that messages wait for an answer. P-14.11

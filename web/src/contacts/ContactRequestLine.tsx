@@ -6,7 +6,7 @@ import { RequestButtons } from './RequestButtons.js'
 import './contacts.css'
 
 /** Says above the field that the other user wants to become a contact, with the buttons to answer that. */
-export default function RequestLine({ contact, onDone }: { readonly contact: Contact; readonly onDone: () => void }): ReactElement {
+export default function ContactRequestLine({ contact, onDone }: { readonly contact: Contact; readonly onDone: () => void }): ReactElement {
   const { t } = useLaterTranslation()
   const name = useName(contact.user)
   return (
